@@ -1,0 +1,55 @@
+# Two commands on a fresh machine with Python ≥ 3.11 and make:
+#   make demo    set-up, then the main job on embedded data
+#   make test    set-up, then all checks and tests
+.PHONY: demo test lint bench setup format clean help
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --disable-pip-version-check
+READY := .venv/.ready-$(shell cat requirements.txt pyproject.toml | cksum | cut -d' ' -f1)
+TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
+HOOK := --jaxtyping-packages=regard,beartype.beartype
+COVER := --cov=regard --cov-report=
+
+help:
+	@sed -n '1,3s/^# *//p' Makefile
+
+setup: $(READY)
+
+$(READY): requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "regard needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 …"; exit 1; }
+	@echo "Setting up .venv (once; a minute or two) …"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || \
+	  { rm -rf .venv; echo "$(PYTHON) cannot make a virtual environment; on Debian and Ubuntu: apt install python3-venv"; exit 1; }
+	@{ $(PIP) -r requirements.txt && $(PIP) --no-deps --no-build-isolation -e .; } > .venv/setup.log 2>&1 || \
+	  { tail -n 20 .venv/setup.log; echo "The set-up failed; the whole story is in .venv/setup.log"; exit 1; }
+	@$(BIN)/python -c 'import torch, jaxtyping, matplotlib, pytest, regard'
+	@rm -f .venv/.ready-*
+	@touch $@
+
+demo: $(READY)
+	@$(BIN)/regard demo
+
+test: $(READY) lint
+	@rm -f .coverage
+	$(TEST) $(HOOK) $(COVER) -m "not bare and not gpu"
+	$(TEST) $(COVER) --cov-append -m "bare and not gpu"
+	@$(BIN)/python -m coverage report --skip-covered
+	@$(BIN)/python -m coverage report --include='*/score/*,*/align/*,*/attention/*' --fail-under=95 > /dev/null
+
+lint: $(READY)
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
+	@$(BIN)/mypy
+
+format: $(READY)
+	@$(BIN)/ruff check --fix --quiet .
+	@$(BIN)/ruff format --quiet .
+
+bench: $(READY)
+	@$(BIN)/python benchmarks/multihead.py
+
+clean:
+	rm -rf .venv demo .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,65 @@
+"""What every alignment has in common: one result type, and one rule for masked scores and empty rows."""
+
+import math
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from regard.base import MaskError
+
+
+class Alignment(NamedTuple):
+    """Weights, and for sampled alignments what REINFORCE needs."""
+
+    weights: Tensor  # [*b q k]
+    log_prob: Tensor | None = None  # [*b q] of the sampled key
+    entropy: Tensor | None = None  # [*b q] of the distribution that was sampled from
+
+
+class Align(nn.Module):
+    """`align(scores, mask)` gives an `Alignment` with weights of the same shape.
+
+    `needs` names what an alignment takes beside the scores: `"query"` [*b q d], `"previous"` [*b k] (the weights of
+    the query before), `"step"` (the time of the first query). `attend` hands over just these.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    if TYPE_CHECKING:  # a new alignment writes forward(scores, mask=None, *, …what it needs) -> Alignment
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Alignment:
+            """The alignment of scores [*b q k] under a mask."""
+
+
+def rows(
+    scores: Float[Tensor, "*b q k"], mask: Bool[Tensor, "..."] | None
+) -> tuple[Float[Tensor, "*b q k"], Bool[Tensor, "*b q k"]]:
+    """Scores in float32 or better, all of them finite, and where attending is allowed.
+
+    A score of −∞ counts as masked; one of +∞ becomes so large that it takes the whole row, alone or with its equals.
+    An empty row becomes constant, so that every alignment stays finite on it; `blank` then makes it zero.
+
+    >>> filled, allowed = rows(torch.tensor([[1.0, 2.0, -math.inf]]), torch.tensor([[True, False, True]]))
+    >>> allowed.int(), filled[0, 0]
+    (tensor([[1, 0, 0]], dtype=torch.int32), tensor(1.))
+    """
+    if mask is not None and mask.dtype != torch.bool:
+        raise MaskError(
+            "a mask must be boolean, True = may attend",
+            got=mask.dtype,
+            expected="torch.bool",
+            cure="pass additive values as bias=, or compare: mask != 0",
+        )
+    allowed = scores != -math.inf
+    if mask is not None:
+        allowed = allowed & mask
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    limit = torch.finfo(scores.dtype).max / 4  # differences of two such numbers are finite
+    return scores.clamp(max=limit).masked_fill(~allowed, -limit), allowed
+
+
+def blank(weights: Tensor, allowed: Tensor, dtype: torch.dtype) -> Tensor:
+    """Exactly zero, with zero gradient, wherever attending is not allowed; in the caller's dtype."""
+    return weights.masked_fill(~allowed, 0.0).to(dtype)

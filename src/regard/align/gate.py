@@ -1,0 +1,35 @@
+"""The sigmoid gate: each key is judged alone, so weights need not sum to one."""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from regard.align.align import Align, Alignment, blank, rows
+
+
+def sigmoid(
+    scores: Float[Tensor, "*b q k"], mask: Bool[Tensor, "..."] | None = None, *, offset: float = 0.0
+) -> Float[Tensor, "*b q k"]:
+    """w_ij = 1 / (1 + exp(−e_ij − offset)).
+
+    >>> sigmoid(torch.tensor([[0.0, 0.0]]), torch.tensor([[True, False]]))
+    tensor([[0.5000, 0.0000]])
+    """
+    filled, allowed = rows(scores, mask)
+    return blank(torch.sigmoid(filled + offset), allowed, scores.dtype)
+
+
+class Sigmoid(Align):
+    """A gate for each key. `offset=-math.log(num_keys)` keeps the sum near one at the start of training."""
+
+    def __init__(self, offset: float = 0.0) -> None:
+        super().__init__()
+        self.offset = offset
+
+    def forward(self, scores: Tensor, mask: Tensor | None = None) -> Alignment:
+        """Weights between 0 and 1."""
+        return Alignment(sigmoid(scores, mask, offset=self.offset))
+
+    def extra_repr(self) -> str:
+        """The offset."""
+        return f"offset={self.offset}"

@@ -1,0 +1,104 @@
+"""Local attention (Luong 2015): 2D+1 keys around the query's own time (local-m) or a predicted centre (local-p)."""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from regard.align.align import Align, Alignment, rows
+from regard.align.softmax import Softmax
+from regard.base import ConfigError, ShapeError
+
+
+def _check_window(window: int) -> None:
+    if window < 0:
+        raise ConfigError("local window", got=window, expected="0 or more", cure="the window holds 2·window+1 keys")
+
+
+class LocalMonotonic(Align):
+    """local-m: query t looks at keys t−D … t+D only, aligned by `base` (softmax unless told).
+
+    `step` is the time of the first query: 0 in a whole pass, t in step-by-step decoding. A query later than the
+    last key + D has an empty window, and so zero weights.
+
+    >>> LocalMonotonic(window=1)(torch.zeros(1, 3, 3)).weights
+    tensor([[[0.5000, 0.5000, 0.0000],
+             [0.3333, 0.3333, 0.3333],
+             [0.0000, 0.5000, 0.5000]]])
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("step",)
+
+    def __init__(self, window: int = 10, *, base: Align | None = None) -> None:
+        super().__init__()
+        _check_window(window)
+        self.window = window
+        self.base = base if base is not None else Softmax()
+
+    def forward(self, scores: Tensor, mask: Tensor | None = None, *, step: int | Tensor = 0) -> Alignment:
+        """The alignment inside the window."""
+        _, allowed = rows(scores, mask)
+        time = step + torch.arange(scores.shape[-2], device=scores.device)  # [q]; [*b q] for a step per sentence
+        key = torch.arange(scores.shape[-1], device=scores.device)
+        inside = (key - time.unsqueeze(-1)).abs() <= self.window
+        return self.base(scores, allowed & inside)
+
+    def extra_repr(self) -> str:
+        """D."""
+        return f"window={self.window}"
+
+
+class LocalPredictive(Align):
+    """local-p: the centre p = S·sigmoid(v·tanh(W q)) is predicted from the query, S being the number of keys.
+
+    w_j = align(e)_j · exp(−(j − p)² / 2σ²) inside |j − p| ≤ D, with σ = D/2. The Gaussian comes after the
+    alignment and is not renormalised, as published: it is the way by which the gradient reaches W and v.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("query",)
+
+    def __init__(
+        self, query_dim: int, *, window: int = 10, hidden_dim: int | None = None, base: Align | None = None
+    ) -> None:
+        super().__init__()
+        _check_window(window)
+        if window == 0 or query_dim < 1:
+            raise ConfigError(
+                "LocalPredictive",
+                got=f"query_dim={query_dim}, window={window}",
+                expected="both at least 1",
+                cure="σ = window/2 must be more than 0",
+            )
+        self.window = window
+        self.base = base if base is not None else Softmax()
+        self.to_hidden = nn.Linear(query_dim, hidden_dim or query_dim, bias=False)  # W
+        self.to_centre = nn.Linear(hidden_dim or query_dim, 1, bias=False)  # v
+
+    def centre(self, query: Tensor, allowed: Tensor) -> Tensor:
+        """p [*b q 1], between the first allowed key and the end of the last one."""
+        if query.shape[-1] != self.to_hidden.in_features:
+            raise ShapeError(
+                "query has the wrong width",
+                got=query.shape[-1],
+                expected=self.to_hidden.in_features,
+                cure="LocalPredictive(query_dim) takes the width of the query",
+            )
+        key = torch.arange(allowed.shape[-1], device=query.device)
+        first = torch.where(allowed, key, allowed.shape[-1]).amin(-1, keepdim=True)
+        last = torch.where(allowed, key + 1, 0).amax(-1, keepdim=True)
+        share = torch.sigmoid(self.to_centre(torch.tanh(self.to_hidden(query))).float())
+        return first + (last - first).clamp(min=0) * share
+
+    def forward(self, scores: Tensor, mask: Tensor | None = None, *, query: Tensor | None = None) -> Alignment:
+        """The alignment inside the window, times the Gaussian."""
+        if query is None:
+            raise ConfigError("LocalPredictive predicts its centre from the query", got="no query", cure="pass query=")
+        _, allowed = rows(scores, mask)
+        away = torch.arange(scores.shape[-1], device=scores.device) - self.centre(query, allowed)  # [*b q k]
+        result = self.base(scores, allowed & (away.abs() <= self.window))
+        gaussian = torch.exp(-away.square() / (2 * (self.window / 2) ** 2))
+        return result._replace(weights=result.weights * gaussian.to(result.weights.dtype))
+
+    def extra_repr(self) -> str:
+        """D."""
+        return f"window={self.window}"

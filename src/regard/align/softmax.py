@@ -1,0 +1,43 @@
+"""Softmax: the soft alignment."""
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from regard.align.align import Align, Alignment, blank, rows
+from regard.base import ConfigError
+
+
+def softmax(
+    scores: Float[Tensor, "*b q k"], mask: Bool[Tensor, "..."] | None = None, *, temperature: float = 1.0
+) -> Float[Tensor, "*b q k"]:
+    """w_ij = exp(e_ij / T) / Σ_j exp(e_ij / T) over the allowed keys; zeros in an empty row.
+
+    >>> import torch
+    >>> mask = torch.tensor([[True, True, True], [True, True, False], [False, False, False]])
+    >>> softmax(torch.zeros(3, 3), mask)
+    tensor([[0.3333, 0.3333, 0.3333],
+            [0.5000, 0.5000, 0.0000],
+            [0.0000, 0.0000, 0.0000]])
+    """
+    filled, allowed = rows(scores, mask)
+    return blank((filled / temperature if temperature != 1.0 else filled).softmax(-1), allowed, scores.dtype)
+
+
+class Softmax(Align):
+    """Soft alignment; a temperature below 1 sharpens, above 1 flattens."""
+
+    def __init__(self, temperature: float = 1.0) -> None:
+        super().__init__()
+        if not temperature > 0:
+            raise ConfigError(
+                "Softmax temperature", got=temperature, expected="more than 0", cure="use Hard() for the limit"
+            )
+        self.temperature = temperature
+
+    def forward(self, scores: Tensor, mask: Tensor | None = None) -> Alignment:
+        """Weights that sum to one in every row that is not empty."""
+        return Alignment(softmax(scores, mask, temperature=self.temperature))
+
+    def extra_repr(self) -> str:
+        """The temperature, where it matters."""
+        return f"temperature={self.temperature}" if self.temperature != 1.0 else ""

@@ -1,0 +1,138 @@
+"""Sparse alignments: sparsemax (Martins & Astudillo 2016) and α-entmax (Peters, Niculae & Martins 2019).
+
+Both project the scores onto the simplex, so weak keys get a weight of exactly zero. The threshold is found without
+gradient; one Newton step from the solution then carries the exact (implicit) gradient, to the scores and to α.
+"""
+
+import math
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from regard.align.align import Align, Alignment, blank, rows
+from regard.base import ConfigError
+
+BISECTIONS, NEWTON_STEPS = 16, 8
+
+
+def sparsemax(scores: Float[Tensor, "*b q k"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*b q k"]:
+    """w = argmin over the simplex of |w − e|² = max(e − τ, 0), with τ such that each row sums to one.
+
+    >>> sparsemax(torch.tensor([[-2.0, 0.0, 0.5]]))
+    tensor([[0.0000, 0.2500, 0.7500]])
+    """
+    filled, allowed = rows(scores, mask)
+    z = (filled - filled.amax(-1, keepdim=True).detach()).clamp(min=-2.0)  # nothing below max − 1 has weight
+    with torch.no_grad():
+        ordered = z.sort(-1, descending=True).values
+        sums = ordered.cumsum(-1)
+        count = torch.arange(1, z.shape[-1] + 1, device=z.device, dtype=z.dtype)
+        size = (1 + count * ordered > sums).sum(-1, keepdim=True)  # of the support
+        support = z > (sums.gather(-1, (size - 1).clamp(min=0)) - 1) / size
+    threshold = (z.masked_fill(~support, 0.0).sum(-1, keepdim=True) - 1) / support.sum(-1, keepdim=True)
+    return blank((z - threshold).masked_fill(~support, 0.0).clamp(min=0.0), allowed, scores.dtype)
+
+
+def entmax(
+    scores: Float[Tensor, "*b q k"], mask: Bool[Tensor, "..."] | None = None, *, alpha: float | Tensor = 1.5
+) -> Float[Tensor, "*b q k"]:
+    """w = argmax over the simplex of w·e + H_α(w), 1 < α ≤ 2: between softmax (α → 1) and sparsemax (α = 2).
+
+    The solution is w_j = [1 + (α−1)(e_j − μ)]₊^(1/(α−1)), with μ such that each row sums to one. `alpha` is a number,
+    or a tensor that broadcasts to [*b q 1] and receives its gradient.
+
+    >>> entmax(torch.tensor([[-2.0, 0.0, 0.5]]), alpha=1.5)
+    tensor([[0.0000, 0.3260, 0.6740]])
+    """
+    if not isinstance(alpha, Tensor):
+        if not 1 < alpha <= 2:
+            raise ConfigError(
+                "entmax alpha", got=alpha, expected="1 < alpha ≤ 2", cure="use Softmax() for 1 and Sparsemax() for 2"
+            )
+        if alpha == 2:
+            return sparsemax(scores, mask)
+    filled, allowed = rows(scores, mask)
+    z = filled - filled.amax(-1, keepdim=True).detach()  # the largest weight now has 1 + (α−1)(0 − μ) ≤ 1, so μ ≥ 0
+    power = alpha.to(z.dtype) - 1 if isinstance(alpha, Tensor) else alpha - 1
+    with torch.no_grad():
+        shift = _solve(z, power)
+        weights = _exponential(z - shift, power)
+        slope = _slope(weights, power)
+    shift = shift + (_exponential(z - shift, power).sum(-1, keepdim=True) - 1) / slope
+    return blank(_exponential(z - shift, power), allowed, scores.dtype)
+
+
+def _exponential(x: Tensor, power: float | Tensor) -> Tensor:
+    """[1 + p x]₊^(1/p): the exponential function for p → 0, a hinge for p = 1."""
+    if isinstance(power, float) and power == 0.5:
+        return (1 + x / 2).clamp(min=0.0).square()
+    inside = power * x > -1
+    return torch.where(inside, (torch.log1p(torch.where(inside, power * x, 0.0)) / power).exp(), 0.0)
+
+
+def _slope(weights: Tensor, power: float | Tensor) -> Tensor:
+    """−d/dμ of the row sum: Σ w^(1−p) over the support."""
+    return torch.where(weights > 0, weights ** (1 - power), 0.0).sum(-1, keepdim=True)
+
+
+def _solve(z: Tensor, power: float | Tensor) -> Tensor:
+    """The μ ≥ 0 at which the row sums to one. The sum is convex and falling in μ, so Newton's steps from the left
+    never pass the root; bisection first brings them close, whatever the scores.
+    """
+    low = torch.zeros_like(z[..., :1])
+    high = low + (1 - z.shape[-1] ** (-power)) / power  # all keys equal
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        over = _exponential(z - middle, power).sum(-1, keepdim=True) >= 1
+        low, high = torch.where(over, middle, low), torch.where(over, high, middle)
+    for _ in range(NEWTON_STEPS):
+        weights = _exponential(z - low, power)
+        low = low + ((weights.sum(-1, keepdim=True) - 1) / _slope(weights, power)).clamp(min=0.0)
+    return low
+
+
+class Sparsemax(Align):
+    """Euclidean projection onto the simplex: few keys have weight, the others exactly none."""
+
+    def forward(self, scores: Tensor, mask: Tensor | None = None) -> Alignment:
+        """Weights that sum to one in every row that is not empty."""
+        return Alignment(sparsemax(scores, mask))
+
+
+class Entmax(Align):
+    """α-entmax with α fixed, or learnt (`learned=True`) as 1 + sigmoid(θ); one α per head with `num_heads`."""
+
+    theta: Tensor | None
+
+    def __init__(self, alpha: float = 1.5, *, learned: bool = False, num_heads: int | None = None) -> None:
+        super().__init__()
+        if not 1 < alpha <= 2:
+            raise ConfigError(
+                "entmax alpha", got=alpha, expected="1 < alpha ≤ 2", cure="use Softmax() for 1 and Sparsemax() for 2"
+            )
+        if learned and alpha == 2:
+            raise ConfigError(
+                "entmax alpha to start learning from", got=alpha, expected="1 < alpha < 2", cure="start at 1.5"
+            )
+        if num_heads is not None and (num_heads < 1 or not learned):
+            raise ConfigError("entmax num_heads", got=num_heads, expected="a positive number, with learned=True")
+        self._alpha = alpha
+        shape = () if num_heads is None else (num_heads, 1, 1)  # broadcasts to [*b h q k]
+        start = math.log((alpha - 1) / (2 - alpha)) if learned else 0.0
+        self.theta = nn.Parameter(torch.full(shape, start)) if learned else None
+
+    @property
+    def alpha(self) -> float | Tensor:
+        """The α in use."""
+        if self.theta is None:
+            return self._alpha
+        return 1 + self.theta.sigmoid().clamp(min=1e-3)  # at 1.001 it is softmax for all purposes
+
+    def forward(self, scores: Tensor, mask: Tensor | None = None) -> Alignment:
+        """Weights that sum to one in every row that is not empty."""
+        return Alignment(entmax(scores, mask, alpha=self.alpha))
+
+    def extra_repr(self) -> str:
+        """α, fixed or where it started."""
+        return f"alpha={self._alpha}" + (", learned" if self.theta is not None else "")

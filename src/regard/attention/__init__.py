@@ -1,0 +1,57 @@
+"""Attention: score → align → context, with masks, positions, heads and the trace."""
+
+from regard.attention.attention import Attention, attend
+from regard.attention.dispatch import IMPLEMENTATIONS, reasons_against_sdpa
+from regard.attention.mask import Mask
+from regard.attention.multihead import MultiHead
+from regard.attention.output import AttentionOutput, Cache, Memory
+from regard.attention.position import (
+    ALiBi,
+    Learned,
+    Position,
+    Positioned,
+    Relative,
+    Rotary,
+    Sinusoidal,
+    relative_shift,
+    rotate,
+    sinusoid,
+)
+from regard.attention.table import Found, lookup
+from regard.attention.tracing import Record, Trace, trace
+
+POSITIONS: dict[str, type] = {
+    "sinusoidal": Sinusoidal,
+    "learned": Learned,
+    "rotary": Rotary,
+    "alibi": ALiBi,
+    "relative": Relative,
+}
+
+__all__ = [
+    "IMPLEMENTATIONS",
+    "POSITIONS",
+    "ALiBi",
+    "Attention",
+    "AttentionOutput",
+    "Cache",
+    "Found",
+    "Learned",
+    "Mask",
+    "Memory",
+    "MultiHead",
+    "Position",
+    "Positioned",
+    "Record",
+    "Relative",
+    "Rotary",
+    "Sinusoidal",
+    "Trace",
+    "attend",
+    "lookup",
+    "reasons_against_sdpa",
+    "relative_shift",
+    "rotate",
+    "sinusoid",
+    "trace",
+]

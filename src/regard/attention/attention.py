@@ -1,0 +1,294 @@
+"""Score → align → context: the mechanism. Read this file first.
+
+scores  = score(query, keys)        [*b q d], [*b k e] → [*b q k]     how well does each key answer the query?
+weights = align(scores, mask)       [*b q k] → [*b q k]               how much of each key does the query take?
+context = weights @ values          [*b q k], [*b k v] → [*b q v]     what does it get?
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.align import Align, Alignment, Softmax
+from regard.attention.dispatch import broadcast, check_impl, choose, sdpa
+from regard.attention.mask import Mask, as_mask, fit
+from regard.attention.output import AttentionOutput
+from regard.attention.tracing import record, watched
+from regard.base import ConfigError, ShapeError
+from regard.score import Prepared, ScaledDot, Score
+
+ScoreLike = Score | Callable[..., Tensor]
+AlignLike = Align | Callable[..., Alignment | Tensor]
+SCALED_DOT, SOFTMAX = ScaledDot(), Softmax()  # the defaults; neither holds anything
+
+
+def attend(
+    query: Tensor,
+    keys: Tensor | Prepared,
+    values: Tensor,
+    *,
+    score: ScoreLike | None = None,
+    align: AlignLike | None = None,
+    mask: Mask | Tensor | None = None,
+    bias: Tensor | None = None,
+    previous: Tensor | None = None,
+    step: int | Tensor = 0,
+    dropout: float = 0.0,
+    need_weights: bool = True,
+    impl: str = "auto",
+) -> AttentionOutput:
+    """The context of each query, and the weights that made it.
+
+    query [*b q d], keys [*b k e] or `score.prepare(keys)`, values [*b k v]. `mask`: True = may attend; its leading axes
+    are the batch axes, first axis first. `bias` is added to the scores. `previous` [*b k] and `step` are the
+    weights and the time of the query before, for scores and alignments with history. `dropout` acts on the weights.
+
+    >>> query, keys = torch.tensor([[360.0]]), torch.tensor([[300.0], [400.0]])
+    >>> from regard.align import Normalize
+    >>> from regard.score import Distance
+    >>> attend(query, keys, torch.tensor([[30.0], [40.0]]), score=Distance(), align=Normalize())[:2]
+    (tensor([[36.]]), tensor([[0.4000, 0.6000]]))
+    """
+    watch = watched(None)
+    out = _attend(
+        query,
+        keys,
+        values,
+        _checked("score", score, SCALED_DOT),
+        _checked("align", align, SOFTMAX),
+        as_mask(mask),
+        bias,
+        previous,
+        step,
+        dropout,
+        need_weights or watch,
+        check_impl(impl),
+    )
+    if watch:
+        record(None, out.weights)
+    return out if need_weights else out._replace(weights=None)
+
+
+class Attention(nn.Module):
+    """A score and an alignment, joined: `Attention(score=Additive(512, 1024, 256), align=Entmax(1.5))`.
+
+    Both may be any callable. Dropout acts on the weights, in training only; returned weights are those before it.
+    `impl` is "auto", "reference", or "sdpa" (torch's fused kernel: no weights, softmax of a dot product only).
+    """
+
+    def __init__(
+        self,
+        score: ScoreLike | None = None,
+        align: AlignLike | None = None,
+        *,
+        dropout: float = 0.0,
+        impl: str = "auto",
+    ) -> None:
+        super().__init__()
+        if not 0 <= dropout < 1:
+            raise ConfigError("Attention dropout", got=dropout, expected="0 ≤ dropout < 1")
+        self.score = _checked("score", score, ScaledDot())
+        self.align = _checked("align", align, Softmax())
+        self.dropout = dropout
+        self.impl = check_impl(impl)
+
+    def prepare(self, keys: Tensor) -> Prepared:
+        """Keys after the projection of the score, to be passed in place of the keys of many calls."""
+        return self.score.prepare(keys) if isinstance(self.score, Score) else Prepared(keys)
+
+    def forward(
+        self,
+        query: Tensor,
+        keys: Tensor | Prepared,
+        values: Tensor,
+        *,
+        mask: Mask | Tensor | None = None,
+        bias: Tensor | None = None,
+        previous: Tensor | None = None,
+        step: int | Tensor = 0,
+        need_weights: bool = True,
+    ) -> AttentionOutput:
+        """As `attend`, with this module's score and alignment."""
+        watch = watched(self)
+        out = self.run(
+            query, keys, values, mask=mask, bias=bias, previous=previous, step=step, need_weights=need_weights or watch
+        )
+        if watch:
+            record(self, out.weights)
+        return out if need_weights else out._replace(weights=None)
+
+    def run(
+        self,
+        query: Tensor,
+        keys: Tensor | Prepared,
+        values: Tensor,
+        *,
+        mask: Mask | Tensor | None = None,
+        bias: Tensor | None = None,
+        previous: Tensor | None = None,
+        step: int | Tensor = 0,
+        need_weights: bool = True,
+    ) -> AttentionOutput:
+        """As `forward`, unseen by a trace: for layers that record under their own name."""
+        dropout = self.dropout if self.training else 0.0
+        return _attend(
+            query,
+            keys,
+            values,
+            self.score,
+            self.align,
+            as_mask(mask),
+            bias,
+            previous,
+            step,
+            dropout,
+            need_weights,
+            self.impl,
+        )
+
+    def extra_repr(self) -> str:
+        """What is not a submodule."""
+        plain = [
+            f"{name}={part}"
+            for name, part in (("score", self.score), ("align", self.align))
+            if callable(part) and not isinstance(part, nn.Module)
+        ]
+        return ", ".join([*plain, f"dropout={self.dropout}, impl={self.impl!r}"])
+
+
+def _attend(
+    query: Tensor,
+    keys: Tensor | Prepared,
+    values: Tensor,
+    score: ScoreLike,
+    align: AlignLike,
+    mask: Mask | None,
+    bias: Tensor | None,
+    previous: Tensor | None,
+    step: int | Tensor,
+    dropout: float,
+    need_weights: bool,
+    impl: str,
+) -> AttentionOutput:
+    _check(query, keys, values)
+    num_queries, num_keys = query.shape[-2], values.shape[-2]
+    if num_keys == 0:  # nothing to attend to: every row is empty
+        shape = broadcast(query, values)
+        weights = query.new_zeros(*shape, num_queries, 0) if need_weights else None
+        return AttentionOutput(values.new_zeros(*shape, num_queries, values.shape[-1]), weights)
+    if choose(impl, score, align, need_weights=need_weights) == "sdpa":
+        assert isinstance(score, Score)
+        return AttentionOutput(sdpa(query, keys, values, score, align, mask, bias, dropout))
+    allowed = None if mask is None else mask.dense(num_queries, num_keys, device=query.device)
+    if "previous" in getattr(score, "needs", ()) and num_queries > 1:
+        out = _row_by_row(query, keys, values, score, align, allowed, bias, previous, step, dropout)
+    else:
+        history = {"query": query, "previous": previous, "step": step}
+        scores = _pick(score, query, keys, history)  # ① how well does each key answer the query?
+        _check_scores(scores, query, values, score)
+        if bias is not None:
+            scores = scores + bias
+        allowed = None if allowed is None else fit(allowed, scores.shape)
+        alignment = _pick(align, scores, allowed, history)  # ② how much of each key does the query take?
+        if isinstance(alignment, Tensor):
+            alignment = Alignment(alignment)
+        weights = F.dropout(alignment.weights, dropout) if dropout > 0 else alignment.weights
+        context = weights.to(values.dtype) @ values  # ③ what does it get?
+        out = AttentionOutput(context, *alignment)
+    return out if need_weights else out._replace(weights=None)
+
+
+def _row_by_row(
+    query: Tensor,
+    keys: Tensor | Prepared,
+    values: Tensor,
+    score: ScoreLike,
+    align: AlignLike,
+    allowed: Tensor | None,
+    bias: Tensor | None,
+    previous: Tensor | None,
+    step: int | Tensor,
+    dropout: float,
+) -> AttentionOutput:
+    """One query after the other, for scores that look at the weights of the query before."""
+    if isinstance(score, Score) and not isinstance(keys, Prepared):
+        keys = score.prepare(keys)
+    rows: list[AttentionOutput] = []
+    for index in range(query.shape[-2]):
+        at = slice(index, index + 1)
+        row = _attend(
+            query[..., at, :],
+            keys,
+            values,
+            score,
+            align,
+            None if allowed is None else Mask.of(allowed[..., at, :] if allowed.shape[-2] > 1 else allowed),
+            None if bias is None else (bias[..., at, :] if bias.shape[-2] > 1 else bias),
+            previous,
+            step + index,
+            dropout,
+            True,
+            "reference",
+        )
+        assert row.weights is not None
+        previous = row.weights[..., 0, :]
+        rows.append(row)
+
+    def join(parts: list[Tensor | None], axis: int) -> Tensor | None:
+        return torch.cat([part for part in parts if part is not None], axis) if parts[0] is not None else None
+
+    context = torch.cat([row.context for row in rows], -2)
+    return AttentionOutput(
+        context,
+        join([row.weights for row in rows], -2),
+        join([row.log_prob for row in rows], -1),
+        join([row.entropy for row in rows], -1),
+    )
+
+
+def _pick(part: Callable[..., Any], first: Any, second: Any, history: dict[str, Any]) -> Any:
+    """Call a score or an alignment with what it needs of the history, and nothing else."""
+    return part(first, second, **{name: history[name] for name in getattr(part, "needs", ())})
+
+
+def _checked(role: str, part: Any, default: nn.Module) -> Any:
+    if part is None:
+        return default
+    if isinstance(part, type):
+        raise ConfigError(f"{role} must be an object, not a class", got=part.__name__, cure=f"write {part.__name__}()")
+    if not callable(part):
+        raise ConfigError(f"{role} must be callable", got=repr(part), expected=f"an object such as {default}")
+    return part
+
+
+def _check(query: Tensor, keys: Tensor | Prepared, values: Tensor) -> None:
+    key_tensor = keys.keys if isinstance(keys, Prepared) else keys
+    for name, tensor in (("query", query), ("keys", key_tensor), ("values", values)):
+        if not isinstance(tensor, Tensor):
+            raise ShapeError(f"{name} must be a tensor", got=type(tensor).__name__, expected=f"[..., {name}, width]")
+        if tensor.ndim < 2:
+            raise ShapeError(
+                f"{name} needs an axis for its items and one for their width",
+                got=list(tensor.shape),
+                expected="[..., items, width]",
+                cure=f"{name}.unsqueeze(-2) makes one item of a vector",
+            )
+    if key_tensor.shape[-2] != values.shape[-2]:
+        raise ShapeError(
+            "keys and values differ in length",
+            got=f"{key_tensor.shape[-2]} and {values.shape[-2]}",
+            expected="one value for each key",
+        )
+
+
+def _check_scores(scores: Any, query: Tensor, values: Tensor, score: ScoreLike) -> None:
+    expected = (query.shape[-2], values.shape[-2])
+    if not isinstance(scores, Tensor) or tuple(scores.shape[-2:]) != expected:
+        got = list(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
+        name = getattr(score, "__name__", type(score).__name__)
+        raise ShapeError(
+            f"{name} returned no score for each pair", got=got, expected=f"[..., {expected[0]}, {expected[1]}]"
+        )

@@ -1,0 +1,129 @@
+"""Which implementation runs, and why not a faster one. An explicit wish is met or refused, never replaced."""
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.align import Softmax
+from regard.attention.mask import Mask, fit
+from regard.base import ConfigError, ImplementationUnavailable, ShapeError
+from regard.score import Prepared, Score
+
+IMPLEMENTATIONS = ("auto", "reference", "sdpa")
+
+
+def check_impl(impl: str) -> str:
+    """`impl`, if there is one of that name."""
+    if impl not in IMPLEMENTATIONS:
+        raise ConfigError("impl", got=repr(impl), expected=f"one of {', '.join(IMPLEMENTATIONS)}")
+    return impl
+
+
+def reasons_against_sdpa(score: Any, align: Any, *, need_weights: bool) -> list[str]:
+    """Every reason why torch's fused kernel cannot do this; empty if it can."""
+    reasons = []
+    if not _is_dot(score):
+        reasons.append(f"score={_name(score)} is not a dot product of transformed queries and keys")
+    if type(align) is not Softmax:
+        reasons.append(f"align={_name(align)} is not Softmax")
+    if need_weights:
+        reasons.append("weights were asked for (by need_weights=True or a trace), and this kernel has none")
+    return reasons
+
+
+def choose(impl: str, score: Any, align: Any, *, need_weights: bool) -> str:
+    """ "sdpa" or "reference"."""
+    if impl == "reference":
+        return impl
+    if impl == "auto":  # the same question as below, without making sentences
+        fits = not need_weights and type(align) is Softmax and _is_dot(score)
+        return "sdpa" if fits else "reference"
+    reasons = reasons_against_sdpa(score, align, need_weights=need_weights)
+    if reasons:
+        raise ImplementationUnavailable(
+            f"impl={impl!r} cannot run here: " + "; ".join(reasons), cure="use impl='auto' or impl='reference'"
+        )
+    return impl
+
+
+def _is_dot(score: Any) -> bool:
+    """A score that can be written as a dot product overrides `as_dot`."""
+    return isinstance(score, Score) and type(score).as_dot is not Score.as_dot
+
+
+def _name(part: Any) -> str:
+    return getattr(part, "__name__", type(part).__name__)
+
+
+def sdpa(
+    query: Tensor,
+    keys: Tensor | Prepared,
+    values: Tensor,
+    score: Score,
+    align: Any,
+    mask: Mask | None,
+    bias: Tensor | None,
+    dropout: float,
+) -> Tensor:
+    """The context [*b q v] through `torch.nn.functional.scaled_dot_product_attention`."""
+    prepared = keys if isinstance(keys, Prepared) else score.prepare(keys)
+    form = score.as_dot(query, prepared.keys)
+    assert form is not None
+    query, keys = form.query, form.keys
+    lead = broadcast(query, keys, values)
+    num_queries, num_keys = query.shape[-2], keys.shape[-2]
+    causal = mask is not None and mask.is_causal and bias is None and num_queries == num_keys
+    extra = None if causal else _additive(mask, bias, (*lead, num_queries, num_keys), query, align.temperature)
+    four = _four_axes(lead)
+    context = F.scaled_dot_product_attention(
+        query.expand(*lead, -1, -1).reshape(*four, num_queries, -1),
+        keys.expand(*lead, -1, -1).reshape(*four, num_keys, -1),
+        values.expand(*lead, -1, -1).reshape(*four, num_keys, -1),
+        attn_mask=None if extra is None else _reshape_mask(extra, lead, four),
+        dropout_p=dropout,
+        is_causal=causal,
+        scale=form.scale / align.temperature,
+    )
+    return context.reshape(*lead, num_queries, values.shape[-1])
+
+
+def broadcast(*tensors: Tensor) -> tuple[int, ...]:
+    """The leading axes that all tensors share, or spread to."""
+    leads = [tuple(tensor.shape[:-2]) for tensor in tensors]
+    if all(lead == leads[0] for lead in leads):
+        return leads[0]
+    try:
+        return tuple(torch.broadcast_shapes(*leads))  # type: ignore[no-untyped-call]
+    except RuntimeError as error:
+        raise ShapeError(
+            "leading axes of query, keys and values do not fit",
+            got=", ".join(map(str, map(list, leads))),
+            expected="axes that are equal or 1",
+        ) from error
+
+
+def _four_axes(lead: tuple[int, ...]) -> tuple[int, int]:
+    """The kernels are fast for [batch, heads, length, width] only."""
+    return (math.prod(lead[:-1]), lead[-1]) if lead else (1, 1)
+
+
+def _additive(
+    mask: Mask | None, bias: Tensor | None, shape: tuple[int, ...], query: Tensor, temperature: float
+) -> Tensor | None:
+    """Mask and bias in the one argument that torch has for both: boolean, or numbers with −∞ where masked."""
+    allowed = None
+    if mask is not None and not (mask.is_causal and shape[-2] == 1):  # a single query, the last one, sees all keys
+        allowed = fit(mask.dense(shape[-2], shape[-1], device=query.device), shape)
+    if bias is None:
+        return allowed
+    bias = bias.to(query.dtype) / temperature
+    return bias if allowed is None else torch.where(allowed, bias, -math.inf)
+
+
+def _reshape_mask(extra: Tensor, lead: tuple[int, ...], four: tuple[int, int]) -> Tensor:
+    if len(lead) == 2:
+        return extra
+    return extra.expand(*lead, *extra.shape[-2:]).reshape(*four, *extra.shape[-2:])

@@ -1,0 +1,206 @@
+"""Multi-head attention (Vaswani 2017): projections and heads around any `Attention`."""
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.attention import Attention
+from regard.attention.mask import Mask
+from regard.attention.output import AttentionOutput, Cache, Memory
+from regard.attention.position import Position
+from regard.attention.tracing import record, watched
+from regard.base import ConfigError, ShapeError
+from regard.score import Prepared
+
+
+class MultiHead(nn.Module):
+    """head_i = attention(Q W_i^Q, K W_i^K, V W_i^V), joined and projected: [*b q dim], [*b k key_dim] → [*b q dim].
+
+    Score and alignment act on heads of width dim / num_heads and are shared by all heads. With `num_key_heads` fewer
+    than `num_heads`, several query heads share keys and values (grouped-query attention).
+
+    >>> layer = MultiHead(8, num_heads=2)
+    >>> out = layer(torch.zeros(1, 3, 8), mask=Mask.causal(), need_weights=True)
+    >>> out.context.shape, out.weights[0, 0].detach()
+    (torch.Size([1, 3, 8]), tensor([[1.0000, 0.0000, 0.0000],
+            [0.5000, 0.5000, 0.0000],
+            [0.3333, 0.3333, 0.3333]]))
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        num_heads: int,
+        num_key_heads: int | None = None,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
+        bias: bool = True,
+        attention: Attention | None = None,
+        position: Position | None = None,
+        impl: str | None = None,
+    ) -> None:
+        super().__init__()
+        num_key_heads = num_heads if num_key_heads is None else num_key_heads
+        _check_sizes(dim, num_heads, num_key_heads)
+        if attention is not None and not isinstance(attention, Attention):
+            raise ConfigError("attention", got=type(attention).__name__, expected="Attention(score=…, align=…)")
+        if attention is not None and impl is not None:
+            raise ConfigError("impl is said twice", got="attention and impl", cure="write Attention(…, impl=…)")
+        self.dim, self.num_heads, self.num_key_heads = dim, num_heads, num_key_heads
+        key_width = num_key_heads * (dim // num_heads)
+        self.to_query = nn.Linear(dim, dim, bias=bias)
+        self.to_keys = nn.Linear(key_dim or dim, key_width, bias=bias)
+        self.to_values = nn.Linear(value_dim or key_dim or dim, key_width, bias=bias)
+        self.to_output = nn.Linear(dim, dim, bias=bias)
+        for layer in (self.to_query, self.to_keys, self.to_values, self.to_output):
+            nn.init.xavier_uniform_(layer.weight)
+            if bias:
+                nn.init.zeros_(layer.bias)
+        self.attention = attention if attention is not None else Attention(impl=impl or "auto")
+        self.position = position
+
+    def forward(
+        self,
+        query: Tensor,
+        keys: Tensor | Memory | None = None,
+        values: Tensor | None = None,
+        *,
+        mask: Mask | Tensor | None = None,
+        bias: Tensor | None = None,
+        previous: Tensor | None = None,
+        step: int | Tensor = 0,
+        cache: Cache | None = None,
+        need_weights: bool = False,
+    ) -> AttentionOutput:
+        """Self-attention with `query` alone, cross-attention with `keys` (and `values`, the same unless told).
+
+        `keys` may be `layer.prepare(memory)`, which many calls then share. `cache` makes self-attention incremental:
+        pass `Cache()` first, then `out.cache` of the step before. `need_weights` gives `out.weights` [*b h q k].
+        """
+        self._check("query", query, self.to_query)
+        if cache is not None and keys is not None:
+            raise ConfigError(
+                "cache= is for self-attention",
+                got="keys as well",
+                cure="for cross-attention pass layer.prepare(memory) as keys",
+            )
+        query_heads = _split(self.to_query(query), self.num_heads)  # [*b h q d]
+        key_heads: Tensor | Prepared
+        if isinstance(keys, Memory):
+            key_heads, value_heads = Prepared(self._repeat(keys.keys.keys)), keys.values
+        else:
+            raw_heads, value_heads = self._project(query if keys is None else keys, values)
+            if cache is not None:
+                cache = cache.append(raw_heads, value_heads)
+                assert cache.keys is not None
+                assert cache.values is not None
+                raw_heads, value_heads = cache.keys, cache.values
+            key_heads = raw_heads = self._repeat(raw_heads)
+            if self.position is not None:
+                query_heads, key_heads, added = self.position(query_heads, raw_heads)
+                bias = added if bias is None else bias if added is None else bias + added
+        watch = watched(self)
+        out = self.attention.run(
+            query_heads,
+            key_heads,
+            self._repeat(value_heads),
+            mask=mask,
+            bias=bias,
+            previous=previous,
+            step=step,
+            need_weights=need_weights or watch,
+        )
+        if watch:
+            record(self, out.weights, heads=True)
+        context = self.to_output(out.context.transpose(-2, -3).flatten(-2))  # [*b h q d] → [*b q (h d)]
+        return AttentionOutput(context, out.weights if need_weights else None, out.log_prob, out.entropy, cache)
+
+    def prepare(self, keys: Tensor, values: Tensor | None = None) -> Memory:
+        """Keys and values after all projections, those of the score too: pass it as `keys` to any number of calls."""
+        if self.position is not None:
+            raise ConfigError("positions depend on the query", got=type(self.position).__name__, cure="pass raw keys")
+        key_heads, value_heads = self._project(keys, values)
+        return Memory(self.attention.prepare(key_heads), value_heads)
+
+    @classmethod
+    def from_torch(cls, other: nn.MultiheadAttention, *, attention: Attention | None = None) -> "MultiHead":
+        """A copy of `torch.nn.MultiheadAttention`, weights and all. Its masks mean the opposite of ours."""
+        if other.bias_k is not None or other.add_zero_attn:
+            raise ConfigError("add_bias_kv and add_zero_attn have no counterpart", cure="build the layer without them")
+        layer = cls(
+            other.embed_dim,
+            num_heads=other.num_heads,
+            key_dim=other.kdim,
+            value_dim=other.vdim,
+            bias=other.in_proj_bias is not None,
+            attention=attention or Attention(dropout=other.dropout),
+        )
+        layer = layer.to(other.out_proj.weight.device, other.out_proj.weight.dtype).train(other.training)
+        packed = other.in_proj_weight is not None
+        weights = (
+            other.in_proj_weight.chunk(3) if packed else (other.q_proj_weight, other.k_proj_weight, other.v_proj_weight)
+        )
+        projections = (layer.to_query, layer.to_keys, layer.to_values)
+        with torch.no_grad():
+            for projection, weight in zip(projections, weights, strict=True):
+                projection.weight.copy_(weight)
+            layer.to_output.weight.copy_(other.out_proj.weight)
+            if other.in_proj_bias is not None:
+                for projection, added in zip(projections, other.in_proj_bias.chunk(3), strict=True):
+                    projection.bias.copy_(added)
+                layer.to_output.bias.copy_(other.out_proj.bias)
+        return layer
+
+    def _project(self, keys: Tensor, values: Tensor | None) -> tuple[Tensor, Tensor]:
+        values = keys if values is None else values
+        self._check("keys", keys, self.to_keys)
+        self._check("values", values, self.to_values)
+        return _split(self.to_keys(keys), self.num_key_heads), _split(self.to_values(values), self.num_key_heads)
+
+    def _repeat(self, heads: Tensor) -> Tensor:
+        """Each key head once for every query head that it serves."""
+        groups = self.num_heads // self.num_key_heads
+        return heads if groups == 1 else heads.repeat_interleave(groups, -3)
+
+    def _check(self, name: str, tensor: Tensor, layer: nn.Linear) -> None:
+        if tensor.ndim < 2 or tensor.shape[-1] != layer.in_features:
+            raise ShapeError(
+                f"{name} of MultiHead",
+                got=list(tensor.shape),
+                expected=f"[..., {name}, {layer.in_features}]",
+                cure="MultiHead(dim, key_dim=…, value_dim=…) sets the widths of query, keys and values",
+            )
+
+    def extra_repr(self) -> str:
+        """Width and heads."""
+        groups = f", num_key_heads={self.num_key_heads}" if self.num_key_heads != self.num_heads else ""
+        return f"{self.dim}, num_heads={self.num_heads}{groups}"
+
+
+def _split(x: Tensor, heads: int) -> Tensor:
+    return x.view(*x.shape[:-1], heads, x.shape[-1] // heads).transpose(-2, -3)  # [*b t (h d)] → [*b h t d]
+
+
+def _check_sizes(dim: int, num_heads: int, num_key_heads: int) -> None:
+    if num_heads < 1 or num_key_heads < 1:
+        raise ConfigError(
+            "the number of heads",
+            got=f"num_heads={num_heads}, num_key_heads={num_key_heads}",
+            expected="1 or more",
+            cure="num_heads=1 is plain attention with projections",
+        )
+    if dim < 1 or dim % num_heads:
+        near = max(1, round(dim / num_heads)) * num_heads
+        raise ConfigError(
+            "num_heads does not divide dim",
+            got=f"dim={dim}, num_heads={num_heads}",
+            expected="a multiple of num_heads",
+            cure=f"use dim={near}, or a number of heads that divides {dim}",
+        )
+    if num_heads % num_key_heads:
+        raise ConfigError(
+            "num_key_heads does not divide num_heads",
+            got=f"num_heads={num_heads}, num_key_heads={num_key_heads}",
+            expected="the same number of query heads for each key head",
+            cure=f"use a number that divides {num_heads}",
+        )

@@ -1,0 +1,53 @@
+"""What attention returns, and what it carries from step to step."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.score import Prepared
+
+
+class Memory(NamedTuple):
+    """Keys and values after all projections: made once by `MultiHead.prepare`, then passed as keys to many calls."""
+
+    keys: Prepared  # [*b g k a]
+    values: Tensor  # [*b g k v]
+
+    def reorder(self, index: Tensor) -> "Memory":
+        """The memory with its first axis picked by `index`, as beam search needs it."""
+        return Memory(Prepared(self.keys.keys.index_select(0, index)), self.values.index_select(0, index))
+
+
+class Cache(NamedTuple):
+    """Keys and values so far: the state of step-by-step self-attention, kept by the caller. `Cache()` is the start."""
+
+    keys: Tensor | None = None  # [*b g k d]
+    values: Tensor | None = None  # [*b g k v]
+
+    def append(self, keys: Tensor, values: Tensor) -> "Cache":
+        """The cache with more keys and values at its end."""
+        if self.keys is None or self.values is None:
+            return Cache(keys, values)
+        return Cache(torch.cat([self.keys, keys], -2), torch.cat([self.values, values], -2))
+
+    def reorder(self, index: Tensor) -> "Cache":
+        """The cache with its first axis picked by `index`, as beam search needs it."""
+        if self.keys is None or self.values is None:
+            return self
+        return Cache(self.keys.index_select(0, index), self.values.index_select(0, index))
+
+    @property
+    def length(self) -> int:
+        """How many keys it holds."""
+        return 0 if self.keys is None else self.keys.shape[-2]
+
+
+class AttentionOutput(NamedTuple):
+    """One type, whatever the flags. Weights are those before dropout; None only when they were not asked for."""
+
+    context: Tensor  # [*b q v]
+    weights: Tensor | None = None  # [*b q k]; [*b h q k] from MultiHead
+    log_prob: Tensor | None = None  # [*b q], from sampled alignments
+    entropy: Tensor | None = None  # [*b q], from sampled alignments
+    cache: Cache | None = None  # from MultiHead, when one was passed in

@@ -1,0 +1,223 @@
+"""Positions: added to the input (sinusoidal, learned), or to queries, keys and scores (rotary, ALiBi, relative).
+
+Queries are the last ones when there are more keys than queries, as with a cache or a memory of earlier segments.
+"""
+
+import math
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.base import ConfigError, ShapeError
+
+
+class Positioned(NamedTuple):
+    """Queries and keys that know where they stand, and what is added to the scores."""
+
+    query: Tensor  # [*b h q d]
+    keys: Tensor  # [*b h k d]
+    bias: Tensor | None = None  # broadcasts to [*b h q k]
+
+
+@runtime_checkable
+class Position(Protocol):
+    """What `MultiHead(position=…)` takes."""
+
+    def __call__(self, query: Tensor, keys: Tensor) -> Positioned:
+        """Queries [*b h q d] and keys [*b h k d], after their projection and before the score."""
+        ...
+
+
+def _angles(positions: Tensor, dim: int, base: float) -> Tensor:
+    """pos / base^(2i/dim) for i = 0 … dim/2 − 1: [*p dim/2]."""
+    frequency = torch.exp(torch.arange(0, dim, 2, device=positions.device) * (-math.log(base) / dim))
+    return positions.unsqueeze(-1) * frequency
+
+
+def _check_even(what: str, dim: int) -> None:
+    if dim < 2 or dim % 2:
+        raise ConfigError(f"{what} dim", got=dim, expected="an even number", cure="sine and cosine come in pairs")
+
+
+def sinusoid(positions: Float[Tensor, "*p"], dim: int, *, base: float = 10000.0) -> Float[Tensor, "*p {dim}"]:
+    """PE(pos, 2i) = sin(pos / 10000^(2i/dim)), PE(pos, 2i+1) = cos(pos / 10000^(2i/dim)).
+
+    A shift by n turns each pair by n / 10000^(2i/dim), whatever the position: PE(pos + n) = R_n PE(pos).
+
+    >>> sinusoid(torch.tensor([0.0, 1.0]), 4)
+    tensor([[0.0000, 1.0000, 0.0000, 1.0000],
+            [0.8415, 0.5403, 0.0100, 0.9999]])
+    """
+    _check_even("sinusoid", dim)
+    angles = _angles(positions, dim, base)
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)
+
+
+class Sinusoidal(nn.Module):
+    """Adds the sinusoid of each position to [*b t dim]; `offset` is the position of the first item."""
+
+    def __init__(self, dim: int, *, base: float = 10000.0) -> None:
+        super().__init__()
+        _check_even("Sinusoidal", dim)
+        self.dim, self.base = dim, base
+
+    def forward(self, x: Tensor, *, offset: int | Tensor = 0) -> Tensor:
+        """x plus its positions."""
+        if x.shape[-1] != self.dim:
+            raise ShapeError("input has the wrong width", got=x.shape[-1], expected=self.dim)
+        positions = torch.arange(x.shape[-2], device=x.device, dtype=torch.float32) + offset
+        return x + sinusoid(positions, self.dim, base=self.base).to(x.dtype)
+
+    def extra_repr(self) -> str:
+        """The width."""
+        return f"{self.dim}"
+
+
+class Learned(nn.Module):
+    """Adds a learnt vector for each of `max_positions` positions to [*b t dim]."""
+
+    def __init__(self, max_positions: int, dim: int) -> None:
+        super().__init__()
+        if max_positions < 1 or dim < 1:
+            raise ConfigError(
+                "Learned positions", got=f"max_positions={max_positions}, dim={dim}", expected="1 or more"
+            )
+        self.weight = nn.Parameter(torch.empty(max_positions, dim))
+        nn.init.normal_(self.weight, std=dim**-0.5)
+
+    def forward(self, x: Tensor, *, offset: int = 0) -> Tensor:
+        """x plus its positions."""
+        end = offset + x.shape[-2]
+        if end > self.weight.shape[0]:
+            raise ShapeError(
+                "there is no vector for the last position",
+                got=f"{end} positions",
+                expected=f"at most {self.weight.shape[0]}",
+                cure="build Learned with a larger max_positions, or use Sinusoidal",
+            )
+        return x + self.weight[offset:end].to(x.dtype)
+
+    def extra_repr(self) -> str:
+        """Table size."""
+        return f"max_positions={self.weight.shape[0]}, dim={self.weight.shape[1]}"
+
+
+def rotate(
+    x: Float[Tensor, "*b t d"], positions: Float[Tensor, " t"], *, base: float = 10000.0
+) -> Float[Tensor, "*b t d"]:
+    """Each pair (x_2i, x_2i+1) turned by the angle pos / base^(2i/d) (Su 2021): products then depend on distance alone.
+
+    >>> rotate(torch.tensor([[1.0, 0.0]]), torch.tensor([math.pi / 2])).round(decimals=4).abs()
+    tensor([[0., 1.]])
+    """
+    angles = _angles(positions, x.shape[-1], base)
+    sine, cosine = angles.sin().to(x.dtype), angles.cos().to(x.dtype)
+    even, odd = x[..., 0::2], x[..., 1::2]
+    return torch.stack([even * cosine - odd * sine, even * sine + odd * cosine], -1).flatten(-2)
+
+
+def _places(query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+    """Positions of queries [q] and keys [k]; the last query stands at the last key."""
+    num_queries, num_keys = query.shape[-2], keys.shape[-2]
+    positions = torch.arange(min(0, num_keys - num_queries), num_keys, device=query.device, dtype=torch.float32)
+    return positions[-num_queries:] if num_queries else positions[:0], positions[positions.shape[0] - num_keys :]
+
+
+class Rotary(nn.Module):
+    """Rotary positions: queries and keys are turned, scores depend on their distance."""
+
+    def __init__(self, *, base: float = 10000.0) -> None:
+        super().__init__()
+        self.base = base
+
+    def forward(self, query: Tensor, keys: Tensor) -> Positioned:
+        """Turned queries and keys."""
+        _check_even("Rotary head", query.shape[-1])
+        places = _places(query, keys)
+        return Positioned(rotate(query, places[0], base=self.base), rotate(keys, places[1], base=self.base))
+
+
+class ALiBi(nn.Module):
+    """Attention with linear biases (Press 2022): −slope_h · |distance| is added to the scores of head h.
+
+    >>> ALiBi(4).slopes
+    tensor([0.2500, 0.0625, 0.0156, 0.0039])
+    """
+
+    slopes: Tensor
+
+    def __init__(self, num_heads: int) -> None:
+        super().__init__()
+        if num_heads < 1:
+            raise ConfigError("ALiBi num_heads", got=num_heads, expected="1 or more")
+        power = 2 ** math.floor(math.log2(num_heads))  # heads beyond a power of two take every other slope of the next
+        first = [2 ** (-8 * (i + 1) / power) for i in range(power)]
+        rest = [2 ** (-4 * (2 * i + 1) / power) for i in range(num_heads - power)]
+        self.register_buffer("slopes", torch.tensor(first + rest), persistent=False)
+
+    def forward(self, query: Tensor, keys: Tensor) -> Positioned:
+        """Queries and keys as they are, and the bias [h q k]."""
+        if query.shape[-3] != self.slopes.shape[0]:
+            raise ShapeError(
+                "ALiBi has a slope for each head", got=f"{query.shape[-3]} heads", expected=len(self.slopes)
+            )
+        query_places, key_places = _places(query, keys)
+        distance = (query_places.unsqueeze(-1) - key_places).abs()
+        return Positioned(query, keys, (-self.slopes[:, None, None] * distance).to(query.dtype))
+
+
+def relative_shift(scores: Float[Tensor, "*b q w"], num_keys: int) -> Float[Tensor, "*b q {num_keys}"]:
+    """From distance to key. Column c of the input is for distance k − 1 − c, from k−1 down to −(q−1), w = k + q − 1;
+    column j of the result is for key j, whose distance from query i (the queries are the last ones) is i + k − q − j.
+
+    One pad and two views, as in Transformer-XL, but with columns for later keys too, so that no entry is garbage.
+
+    >>> relative_shift(torch.tensor([[1, 0, -1], [1, 0, -1]]).float(), num_keys=2)
+    tensor([[ 0., -1.],
+            [ 1.,  0.]])
+    """
+    num_queries, width = scores.shape[-2:]
+    if width != num_keys + num_queries - 1:
+        raise ShapeError("columns of relative scores", got=width, expected=f"{num_keys} + {num_queries} − 1")
+    padded = F.pad(scores, (1, 0)).flatten(-2)[..., num_queries:]
+    return padded.view(*scores.shape[:-2], num_queries, width)[..., :num_keys]
+
+
+class Relative(nn.Module):
+    """The relative positions of Transformer-XL (Dai 2019), for heads that score with `ScaledDot`:
+
+    e_ij = (q_i·k_j + q_i·W R_{i−j} + u·k_j + v·W R_{i−j}) / √d
+            content   position        global content and position
+
+    u is added to the queries; the terms with R (sinusoids of the distance) are the bias.
+    """
+
+    def __init__(self, num_heads: int, head_dim: int, *, dim: int | None = None) -> None:
+        super().__init__()
+        dim = dim or num_heads * head_dim
+        if num_heads < 1 or head_dim < 1:
+            raise ConfigError("Relative", got=f"num_heads={num_heads}, head_dim={head_dim}", expected="1 or more")
+        _check_even("Relative", dim)
+        self.dim = dim
+        self.to_keys = nn.Linear(dim, num_heads * head_dim, bias=False)  # W
+        self.content = nn.Parameter(torch.zeros(num_heads, 1, head_dim))  # u
+        self.place = nn.Parameter(torch.zeros(num_heads, 1, head_dim))  # v
+
+    def forward(self, query: Tensor, keys: Tensor) -> Positioned:
+        """Queries plus u, keys as they are, and the bias [*b h q k]."""
+        num_heads, _, head_dim = self.content.shape
+        if (query.shape[-3], query.shape[-1]) != (num_heads, head_dim):
+            raise ShapeError(
+                "Relative was built for other heads",
+                got=f"{query.shape[-3]} heads of width {query.shape[-1]}",
+                expected=f"{num_heads} of width {head_dim}",
+            )
+        num_queries, num_keys = query.shape[-2], keys.shape[-2]
+        distance = torch.arange(num_keys - 1, -num_queries, -1.0, device=query.device)  # k−1 … −(q−1)
+        table = sinusoid(distance, self.dim).to(query.dtype)
+        projected = self.to_keys(table).unflatten(-1, (num_heads, head_dim)).transpose(-2, -3)  # [h w d]
+        bias = relative_shift((query + self.place) @ projected.mT, num_keys) * head_dim**-0.5
+        return Positioned(query + self.content, keys, bias)

@@ -1,0 +1,239 @@
+"""The trace: collects the weights of any model, by layer and head, with labels.
+
+with trace(model, rows=target, columns=source) as seen:
+    model(batch)
+seen["decoder.0.cross"].weights
+"""
+
+import fnmatch
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from regard.base import ConfigError, RegardError, ShapeError, write_atomically
+
+Labels = Sequence[str] | Sequence[Sequence[str]]  # of one sentence, or of each sentence in the batch
+
+_ACTIVE: ContextVar[tuple["Trace", ...]] = ContextVar("regard_trace", default=())
+
+
+@dataclass
+class Record:
+    """The weights of one layer, [*b h q k] from heads and [*b q k] without, and the labels of the last two axes."""
+
+    name: str
+    calls: list[NDArray[Any]] = field(repr=False)
+    heads: bool = False
+    rows: Labels | None = field(default=None, repr=False)
+    columns: Labels | None = field(default=None, repr=False)
+
+    @property
+    def weights(self) -> NDArray[Any]:
+        """All calls in one array: queries of step-by-step decoding follow each other, missing keys have weight 0."""
+        if len(self.calls) == 1:
+            return self.calls[0]
+        if len({call.shape[:-2] for call in self.calls}) > 1:
+            raise ShapeError(
+                f"{self.name} was called with several batch shapes",
+                got=[list(call.shape) for call in self.calls],
+                cure="read .calls, or open a trace for each batch",
+            )
+        width = max(call.shape[-1] for call in self.calls)
+        pad = [(0, 0)] * (self.calls[0].ndim - 1)
+        return np.concatenate([np.pad(call, [*pad, (0, width - call.shape[-1])]) for call in self.calls], axis=-2)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """One letter for each axis, as in docs/notation.md."""
+        tail = ("h", "q", "k") if self.heads else ("q", "k")
+        return ("b",) * (self.calls[0].ndim - len(tail)) + tail
+
+    def item(self, batch: int = 0) -> "Record":
+        """One sentence of the batch, without its batch axis and cut to its labels."""
+        weights = self.weights
+        if self.axes.count("b") == 1:
+            weights = weights[batch]
+        elif self.axes.count("b") > 1:
+            weights = weights.reshape(-1, *weights.shape[self.axes.count("b") :])[batch]
+        rows, columns = _labels_of(self.rows, batch), _labels_of(self.columns, batch)
+        weights = weights[..., : len(rows) if rows else None, : len(columns) if columns else None]
+        return replace(self, calls=[weights], rows=rows, columns=columns)
+
+
+class Trace(Mapping[str, Record]):
+    """What was seen: records by name (or by number, in the order of their first call)."""
+
+    def __init__(self, model: nn.Module | None = None, layers: str = "*") -> None:
+        self._records: dict[str, Record] = {}
+        self._names: dict[int, str] = {}
+        self._alive: list[nn.Module] = []  # so that no id is used twice
+        self._layers = layers
+        self._labels: list[tuple[str, Labels | None, Labels | None]] = []
+        self._counts: dict[str, int] = {}
+        for name, module in model.named_modules() if model is not None else ():
+            self._names[id(module)] = name or type(module).__name__.lower()
+            self._alive.append(module)
+
+    def label(self, layers: str = "*", *, rows: Labels | None = None, columns: Labels | None = None) -> None:
+        """Give labels to the layers whose names match, now or later: `seen.label("decoder.*.cross", rows=…)`."""
+        self._labels.append((layers, rows, columns))
+        for record in self._records.values():
+            self._apply_labels(record)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Name → weights."""
+        return {name: record.weights for name, record in self._records.items()}
+
+    def to_json(self, *, digits: int = 6) -> str:
+        """Everything as JSON text, weights rounded to `digits` decimals."""
+        records = [
+            {
+                "name": record.name,
+                "axes": list(record.axes),
+                "rows": _plain(record.rows),
+                "columns": _plain(record.columns),
+                "shape": list(record.weights.shape),
+                "weights": np.round(record.weights.astype(np.float64), digits).tolist(),
+            }
+            for record in self._records.values()
+        ]
+        return json.dumps({"format": "regard.trace", "version": 1, "records": records}, ensure_ascii=False)
+
+    def save(self, path: str | PathLike[str], *, digits: int = 6) -> None:
+        """Write `to_json` to a file, whole or not at all."""
+        write_atomically(path, self.to_json(digits=digits))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Trace":
+        """The trace that `to_json` wrote."""
+        try:
+            content = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise RegardError("this is not JSON", got=str(error), expected="what Trace.to_json writes") from error
+        if not isinstance(content, dict) or content.get("format") != "regard.trace" or content.get("version") != 1:
+            raise RegardError("this is not a trace", expected="format 'regard.trace', version 1")
+        seen = cls()
+        for entry in content["records"]:
+            weights = np.asarray(entry["weights"], dtype=np.float32).reshape(entry["shape"])
+            seen._records[entry["name"]] = Record(
+                entry["name"], [weights], "h" in entry["axes"], entry["rows"], entry["columns"]
+            )
+        return seen
+
+    def __getitem__(self, key: str | int) -> Record:
+        if isinstance(key, int):
+            return list(self._records.values())[key]
+        if key not in self._records:
+            raise KeyError(
+                f"no weights under {key!r}; seen: {', '.join(self._records) or 'nothing'}."
+                " Compiled and exported modules record nothing: run the plain one."
+            )
+        return self._records[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._records)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __repr__(self) -> str:
+        return f"Trace({', '.join(f'{name} {list(record.weights.shape)}' for name, record in self._records.items())})"
+
+    def _name(self, module: nn.Module | None) -> str:
+        if module is None:
+            return "attend"
+        if id(module) not in self._names:
+            kind = type(module).__name__.lower()
+            self._names[id(module)] = f"{kind}.{self._counts.get(kind, 0)}"
+            self._counts[kind] = self._counts.get(kind, 0) + 1
+            self._alive.append(module)
+        return self._names[id(module)]
+
+    def _wants(self, module: nn.Module | None) -> bool:
+        return self._layers == "*" or fnmatch.fnmatchcase(self._name(module), self._layers)
+
+    def _add(self, module: nn.Module | None, weights: NDArray[Any], heads: bool) -> None:
+        name = self._name(module)
+        if name in self._records:
+            self._records[name].calls.append(weights)
+        else:
+            self._records[name] = Record(name, [weights], heads)
+            self._apply_labels(self._records[name])
+
+    def _apply_labels(self, record: Record) -> None:
+        for pattern, rows, columns in self._labels:
+            if fnmatch.fnmatchcase(record.name, pattern):
+                record.rows = rows if rows is not None else record.rows
+                record.columns = columns if columns is not None else record.columns
+
+
+@contextmanager
+def trace(
+    model: nn.Module | None = None,
+    *,
+    layers: str = "*",
+    rows: Labels | None = None,
+    columns: Labels | None = None,
+) -> Iterator[Trace]:
+    """Collect the weights of every attention that runs inside, in this thread.
+
+    With a model, layers bear their names in it; without, they are numbered: `multihead.0`, `attention.1`. `layers` is a
+    pattern such as `"decoder.*"`; other layers keep their fast path. `rows` and `columns` label queries and keys.
+
+    >>> from regard.attention import MultiHead
+    >>> layer = MultiHead(4, num_heads=2)
+    >>> with trace(rows=["a", "b", "c"], columns=["a", "b", "c"]) as seen:
+    ...     _ = layer(torch.zeros(1, 3, 4))
+    >>> seen["multihead.0"].weights.shape, seen["multihead.0"].item(0).rows
+    ((1, 2, 3, 3), ['a', 'b', 'c'])
+    """
+    if model is not None and not isinstance(model, nn.Module):
+        raise ConfigError("trace takes a model", got=type(model).__name__, expected="a torch.nn.Module, or nothing")
+    seen = Trace(model, layers)
+    if rows is not None or columns is not None:
+        seen.label(rows=rows, columns=columns)
+    token = _ACTIVE.set((*_ACTIVE.get(), seen))
+    try:
+        yield seen
+    finally:
+        _ACTIVE.reset(token)
+
+
+def watched(module: nn.Module | None) -> bool:
+    """Whether a trace wants the weights of this layer (None for a call of `attend`)."""
+    if torch.compiler.is_compiling():
+        return False
+    active = _ACTIVE.get()
+    return bool(active) and any(seen._wants(module) for seen in active)
+
+
+def record(module: nn.Module | None, weights: Tensor | None, *, heads: bool = False) -> None:
+    """Hand the weights of a layer to the traces that want them."""
+    assert weights is not None
+    array = weights.detach().to("cpu", torch.promote_types(weights.dtype, torch.float32)).numpy()
+    for seen in _ACTIVE.get():
+        if seen._wants(module):
+            seen._add(module, array, heads)
+
+
+def _labels_of(labels: Labels | None, batch: int) -> list[str] | None:
+    if labels is None:
+        return None
+    if labels and not isinstance(labels[0], str):
+        return list(labels[batch])
+    return list(cast(Sequence[str], labels))
+
+
+def _plain(labels: Labels | None) -> list[Any] | None:
+    if labels is None:
+        return None
+    return [entry if isinstance(entry, str) else list(entry) for entry in labels]

@@ -1,0 +1,48 @@
+"""Scores: how well does each key answer the query? (query, keys) → scores.
+
+The menu below is the registry: a name for settings and the command line, and the class behind it.
+Any callable `(query, keys) -> scores` is a score too; the classes add projections and `prepare`.
+"""
+
+from regard.score.additive import Additive, Concat, additive
+from regard.score.cosine import Cosine, cosine
+from regard.score.distance import Distance, gaussian_kernel, inverse_distance
+from regard.score.dot import Dot, General, ScaledDot, dot, general, scaled_dot
+from regard.score.location import Location, LocationAware, location
+from regard.score.score import DotForm, Prepared, Score
+
+SCORES: dict[str, type[Score]] = {
+    "dot": Dot,
+    "scaled_dot": ScaledDot,
+    "general": General,
+    "additive": Additive,
+    "concat": Concat,
+    "cosine": Cosine,
+    "location": Location,
+    "location_aware": LocationAware,
+    "distance": Distance,
+}
+
+__all__ = [
+    "SCORES",
+    "Additive",
+    "Concat",
+    "Cosine",
+    "Distance",
+    "Dot",
+    "DotForm",
+    "General",
+    "Location",
+    "LocationAware",
+    "Prepared",
+    "ScaledDot",
+    "Score",
+    "additive",
+    "cosine",
+    "dot",
+    "gaussian_kernel",
+    "general",
+    "inverse_distance",
+    "location",
+    "scaled_dot",
+]

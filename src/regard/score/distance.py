@@ -1,0 +1,68 @@
+"""Distance kernels: attention as interpolation in a table. Meant for `Normalize`; with `log=True` for `Softmax`.
+
+softmax(log K) = K / Σ K, so the two pairs are the same function; the logarithm is the safer one far from all keys.
+"""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.base import ConfigError
+from regard.score.score import Score, check_positive, check_same_width
+
+
+def _distance(query: Tensor, keys: Tensor) -> Tensor:
+    """|q_i − k_j|, exact at 0 (no expansion into squares), in float32 or better."""
+    dtype = torch.promote_types(query.dtype, torch.float32)
+    return torch.cdist(query.to(dtype), keys.to(dtype), compute_mode="donot_use_mm_for_euclid_dist")
+
+
+def inverse_distance(
+    query: Float[Tensor, "*#b q d"], keys: Float[Tensor, "*#b k d"], *, log: bool = False
+) -> Float[Tensor, "*#b q k"]:
+    """K_ij = 1 / |q_i − k_j|, or its logarithm; +∞ where the query hits the key, which every alignment understands.
+
+    >>> inverse_distance(torch.tensor([[360.0]]), torch.tensor([[350.0], [364.0], [360.0]]))
+    tensor([[0.1000, 0.2500,    inf]])
+    """
+    distance = _distance(query, keys)
+    hit = distance == 0
+    away = torch.where(hit, 1.0, distance)  # never divide by zero, not even in the backward pass
+    return torch.where(hit, math.inf, -away.log() if log else away.reciprocal()).to(query.dtype)
+
+
+def gaussian_kernel(
+    query: Float[Tensor, "*#b q d"], keys: Float[Tensor, "*#b k d"], *, bandwidth: float = 1.0, log: bool = False
+) -> Float[Tensor, "*#b q k"]:
+    """K_ij = exp(−|q_i − k_j|² / 2σ²), or its logarithm.
+
+    >>> gaussian_kernel(torch.tensor([[0.0]]), torch.tensor([[0.0], [2.0]]), log=True)
+    tensor([[-0., -2.]])
+    """
+    exponent = -(_distance(query, keys) / bandwidth).square() / 2
+    return (exponent if log else exponent.exp()).to(query.dtype)
+
+
+class Distance(Score):
+    """A kernel of the distance: `"inverse"` is 1/|q − k|, `"gaussian"` is exp(−|q − k|²/2σ²) with bandwidth σ."""
+
+    def __init__(self, kernel: str = "inverse", *, bandwidth: float = 1.0, log: bool = False) -> None:
+        super().__init__()
+        if kernel not in ("inverse", "gaussian"):
+            raise ConfigError("Distance kernel", got=repr(kernel), expected="'inverse' or 'gaussian'")
+        check_positive("Distance", bandwidth=bandwidth)
+        self.kernel, self.bandwidth, self.log = kernel, bandwidth, log
+
+    def compare(self, query: Tensor, keys: Tensor) -> Tensor:
+        """Kernel of each query with each key."""
+        check_same_width("Distance", query, keys)
+        if self.kernel == "inverse":
+            return inverse_distance(query, keys, log=self.log)
+        return gaussian_kernel(query, keys, bandwidth=self.bandwidth, log=self.log)
+
+    def extra_repr(self) -> str:
+        """Kernel, bandwidth, logarithm."""
+        width = f", bandwidth={self.bandwidth}" if self.kernel == "gaussian" else ""
+        return f"{self.kernel!r}{width}, log={self.log}"

@@ -1,0 +1,88 @@
+"""Location scores: from the query alone (Luong 2015), and from the earlier weights (Chorowski 2015)."""
+
+import math
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.base import ConfigError, ShapeError
+from regard.score.additive import additive
+from regard.score.score import Prepared, Score, check_positive, check_width
+
+
+def location(
+    query: Float[Tensor, "*#b q d"], weight: Float[Tensor, "s d"], num_keys: int
+) -> Float[Tensor, "*#b q {num_keys}"]:
+    """e_ij = w_j · q_i for the first s positions, −∞ (no weight) beyond them. The keys are not looked at.
+
+    >>> location(torch.tensor([[1.0, 2.0]]), torch.tensor([[1.0, 0.0], [0.0, 1.0]]), num_keys=3)
+    tensor([[1., 2., -inf]])
+    """
+    scores = query @ weight[:num_keys].mT
+    return F.pad(scores, (0, num_keys - scores.shape[-1]), value=-math.inf)
+
+
+class Location(Score):
+    """e_ij = w_j · q_i with a learnt row w_j for each of `max_keys` positions; keys beyond them get no weight."""
+
+    def __init__(self, query_dim: int, max_keys: int) -> None:
+        super().__init__()
+        check_positive("Location", query_dim=query_dim, max_keys=max_keys)
+        self.weight = nn.Parameter(torch.empty(max_keys, query_dim))
+        nn.init.uniform_(self.weight, -math.sqrt(1 / query_dim), math.sqrt(1 / query_dim))
+
+    def compare(self, query: Tensor, keys: Tensor) -> Tensor:
+        """Scores of positions; of the keys only their number counts."""
+        check_width(
+            "query", query, self.weight.shape[1], cure="Location(query_dim, max_keys) takes the query width first"
+        )
+        return location(query, self.weight.to(query.dtype), keys.shape[-2])
+
+    def extra_repr(self) -> str:
+        """Width and table size."""
+        return f"query_dim={self.weight.shape[1]}, max_keys={self.weight.shape[0]}"
+
+
+class LocationAware(Score):
+    """e_ij = vᵀ tanh(W q_i + U k_j + F f_ij), f = convolution of the previous weights along the keys.
+
+    `previous` is [*b k], the weights of the query before; None stands for zeros, as at the first step.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("previous",)
+
+    def __init__(self, query_dim: int, key_dim: int, hidden_dim: int, *, filters: int = 10, width: int = 15) -> None:
+        super().__init__()
+        check_positive("LocationAware", query_dim=query_dim, key_dim=key_dim, hidden_dim=hidden_dim, filters=filters)
+        if width < 1 or width % 2 == 0:
+            raise ConfigError("LocationAware width", got=width, expected="an odd number", cure="use width=2n+1")
+        self.to_query = nn.Linear(query_dim, hidden_dim, bias=False)  # W
+        self.to_keys = nn.Linear(key_dim, hidden_dim, bias=False)  # U
+        self.convolution = nn.Conv1d(1, filters, width, padding=width // 2, bias=False)
+        self.to_features = nn.Linear(filters, hidden_dim, bias=False)  # F
+        self.v = nn.Parameter(torch.empty(hidden_dim))
+        nn.init.uniform_(self.v, -math.sqrt(1 / hidden_dim), math.sqrt(1 / hidden_dim))
+
+    def prepare(self, keys: Tensor) -> Prepared:
+        """U k_j: [*b k hidden_dim]."""
+        check_width("keys", keys, self.to_keys.in_features, cure="LocationAware takes query_dim, key_dim, hidden_dim")
+        return Prepared(self.to_keys(keys))
+
+    def compare(self, query: Tensor, keys: Tensor, previous: Tensor | None = None) -> Tensor:
+        """Scores of one query against prepared keys, given the weights [*b k] of the query before."""
+        check_width(
+            "query", query, self.to_query.in_features, cure="LocationAware takes query_dim, key_dim, hidden_dim"
+        )
+        if previous is not None:
+            if previous.shape[-1] != keys.shape[-2]:
+                raise ShapeError(
+                    "previous weights and keys differ in length",
+                    got=f"{previous.shape[-1]} and {keys.shape[-2]}",
+                    cure="pass out.weights[..., -1, :] of the step before",
+                )
+            features = self.convolution(previous.to(keys.dtype).reshape(-1, 1, previous.shape[-1])).mT  # [B k filters]
+            keys = keys + self.to_features(features).reshape(*previous.shape, -1)  # [*b k a]
+        return additive(self.to_query(query), keys, self.v.to(keys.dtype))
