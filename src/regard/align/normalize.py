@@ -21,8 +21,9 @@ def normalize(scores: Float[Tensor, "*b q k"], mask: Bool[Tensor, "..."] | None 
     wide = scores.to(torch.promote_types(scores.dtype, torch.float32))
     hit = (wide == math.inf) & allowed
     positive = wide.masked_fill(hit | ~allowed | (wide <= 0), 0.0)
-    exponent = positive.detach().amax(-1, keepdim=True).frexp().exponent.clamp(-100, 100)
-    positive = torch.ldexp(positive, -exponent)  # by a power of two: the sum is in range, and nothing is rounded
+    peak = positive.detach().amax(-1, keepdim=True)
+    scale = torch.ldexp(torch.ones_like(peak), -peak.frexp().exponent.clamp(-100, 100))
+    positive = positive * scale  # a power of two: the sum is in range, and nothing is rounded
     total = positive.sum(-1, keepdim=True)
     share = positive / total.masked_fill(total == 0, 1.0)
     hits = hit.sum(-1, keepdim=True)
