@@ -88,8 +88,7 @@ class Attention(nn.Module):
         impl: str = "auto",
     ) -> None:
         super().__init__()
-        if not 0 <= dropout < 1:
-            raise ConfigError("Attention dropout", got=dropout, expected="0 ≤ dropout < 1")
+        _check_dropout(dropout)
         self.score = _checked("score", score, ScaledDot())
         self.align = _checked("align", align, Softmax())
         self.dropout = dropout
@@ -173,12 +172,11 @@ def _attend(
     need_weights: bool,
     impl: str,
 ) -> AttentionOutput:
-    _check(query, keys, values)
+    lead = _check(query, keys, values, bias, dropout)
     num_queries, num_keys = query.shape[-2], values.shape[-2]
     if num_keys == 0:  # nothing to attend to: every row is empty
-        shape = broadcast(query, values)
-        weights = query.new_zeros(*shape, num_queries, 0) if need_weights else None
-        return AttentionOutput(values.new_zeros(*shape, num_queries, values.shape[-1]), weights)
+        weights = query.new_zeros(*lead, num_queries, 0) if need_weights else None
+        return AttentionOutput(values.new_zeros(*lead, num_queries, values.shape[-1]), weights)
     if choose(impl, score, align, need_weights=need_weights) == "sdpa":
         assert isinstance(score, Score)
         return AttentionOutput(sdpa(query, keys, values, score, align, mask, bias, dropout))
@@ -188,13 +186,14 @@ def _attend(
     else:
         history = {"query": query, "previous": previous, "step": step}
         scores = _pick(score, query, keys, history)  # ① how well does each key answer the query?
-        _check_scores(scores, query, values, score)
+        _check_pairs("score", score, scores, num_queries, num_keys)
         if bias is not None:
             scores = scores + bias
         allowed = None if allowed is None else fit(allowed, scores.shape)
         alignment = _pick(align, scores, allowed, history)  # ② how much of each key does the query take?
         if isinstance(alignment, Tensor):
             alignment = Alignment(alignment)
+        _check_pairs("weight", align, alignment.weights, num_queries, num_keys)
         weights = F.dropout(alignment.weights, dropout) if dropout > 0 else alignment.weights
         context = weights.to(values.dtype) @ values  # ③ what does it get?
         out = AttentionOutput(context, *alignment)
@@ -264,11 +263,14 @@ def _checked(role: str, part: Any, default: nn.Module) -> Any:
     return part
 
 
-def _check(query: Tensor, keys: Tensor | Prepared, values: Tensor) -> None:
+def _check(
+    query: Tensor, keys: Tensor | Prepared, values: Tensor, bias: Tensor | None, dropout: float
+) -> tuple[int, ...]:
+    """The leading axes of the result, once everything fits."""
     key_tensor = keys.keys if isinstance(keys, Prepared) else keys
     for name, tensor in (("query", query), ("keys", key_tensor), ("values", values)):
         if not isinstance(tensor, Tensor):
-            raise ShapeError(f"{name} must be a tensor", got=type(tensor).__name__, expected=f"[..., {name}, width]")
+            raise ShapeError(f"{name} must be a tensor", got=type(tensor).__name__, expected="[..., items, width]")
         if tensor.ndim < 2:
             raise ShapeError(
                 f"{name} needs an axis for its items and one for their width",
@@ -282,13 +284,30 @@ def _check(query: Tensor, keys: Tensor | Prepared, values: Tensor) -> None:
             got=f"{key_tensor.shape[-2]} and {values.shape[-2]}",
             expected="one value for each key",
         )
+    _check_dropout(dropout)
+    lead = broadcast(query, key_tensor, values)
+    if bias is not None:
+        shape = (*lead, query.shape[-2], values.shape[-2])
+        fits = zip(reversed(bias.shape), reversed(shape), strict=False)
+        if bias.ndim > len(shape) or any(have not in (1, want) for have, want in fits):
+            raise ShapeError(
+                "the bias does not fit the scores",
+                got=list(bias.shape),
+                expected=f"a tensor that broadcasts to {list(shape)}",
+            )
+    return lead
 
 
-def _check_scores(scores: Any, query: Tensor, values: Tensor, score: ScoreLike) -> None:
-    expected = (query.shape[-2], values.shape[-2])
-    if not isinstance(scores, Tensor) or tuple(scores.shape[-2:]) != expected:
-        got = list(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
-        name = getattr(score, "__name__", type(score).__name__)
+def _check_dropout(dropout: float) -> None:
+    if not 0 <= dropout < 1:
+        raise ConfigError("dropout", got=dropout, expected="0 ≤ dropout < 1")
+
+
+def _check_pairs(what: str, part: Any, result: Any, num_queries: int, num_keys: int) -> None:
+    """A score or an alignment, ours or the caller's, has given one number for each pair."""
+    if not isinstance(result, Tensor) or result.shape[-2] != num_queries or result.shape[-1] != num_keys:
         raise ShapeError(
-            f"{name} returned no score for each pair", got=got, expected=f"[..., {expected[0]}, {expected[1]}]"
+            f"{getattr(part, '__name__', type(part).__name__)} returned no {what} for each pair",
+            got=list(result.shape) if isinstance(result, Tensor) else type(result).__name__,
+            expected=f"[..., {num_queries}, {num_keys}]",
         )

@@ -75,7 +75,8 @@ def sdpa(
     query, keys = form.query, form.keys
     lead = broadcast(query, keys, values)
     num_queries, num_keys = query.shape[-2], keys.shape[-2]
-    causal = mask is not None and mask.is_causal and bias is None and num_queries == num_keys
+    wish = mask is not None and mask.is_causal and bias is None
+    causal = True if wish and num_queries == num_keys else False  # noqa: SIM210 - a symbolic length decides here
     extra = None if causal else _additive(mask, bias, (*lead, num_queries, num_keys), query, align.temperature)
     four = _four_axes(lead)
     context = F.scaled_dot_product_attention(

@@ -90,6 +90,8 @@ class Learned(nn.Module):
 
     def forward(self, x: Tensor, *, offset: int = 0) -> Tensor:
         """x plus its positions."""
+        if x.shape[-1] != self.weight.shape[1]:
+            raise ShapeError("input has the wrong width", got=x.shape[-1], expected=self.weight.shape[1])
         end = offset + x.shape[-2]
         if end > self.weight.shape[0]:
             raise ShapeError(

@@ -8,10 +8,10 @@ def environment() -> dict[str, str]:
     """Versions and hardware, as short strings."""
     import torch
 
-    import regard
+    from regard import __version__
 
     facts = {
-        "regard": regard.__version__,
+        "regard": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
         "system": f"{platform.system()} {platform.machine()}",

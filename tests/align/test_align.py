@@ -1,0 +1,230 @@
+"""What every alignment has in common: dtype, leading axes, masks, empty rows."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard.align import (
+    ALIGNS,
+    ESTIMATORS,
+    Align,
+    Entmax,
+    Hard,
+    LocalMonotonic,
+    LocalPredictive,
+    Monotonic,
+    Normalize,
+    Sigmoid,
+    Softmax,
+    Sparsemax,
+    TopK,
+)
+from regard.align.align import rows
+from regard.base import ConfigError, MaskError
+
+MAKE = {
+    "softmax": Softmax,
+    "cold": lambda: Softmax(0.1),
+    "sparsemax": Sparsemax,
+    "entmax": Entmax,
+    "entmax_1.3": lambda: Entmax(1.3),
+    "entmax_learned": lambda: Entmax(1.7, learned=True),
+    "normalize": Normalize,
+    "sigmoid": lambda: Sigmoid(-0.5),
+    "top_k": lambda: TopK(2),
+    "top_k_sparsemax": lambda: TopK(2, base=Sparsemax()),
+    "hard": Hard,
+    "sample": lambda: Hard("sample"),
+    "local_monotonic": lambda: LocalMonotonic(1),
+    "local_predictive": lambda: LocalPredictive(4, window=3),
+    "monotonic": lambda: Monotonic(noise=0.0),
+    "monotonic_hard": lambda: Monotonic().eval(),
+}
+DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+every_align = pytest.mark.parametrize("name", MAKE)
+by_content = pytest.mark.parametrize("name", [name for name in MAKE if not name.startswith("local")])
+sum_to_one = pytest.mark.parametrize(
+    "name", ["softmax", "cold", "sparsemax", "entmax", "entmax_1.3", "entmax_learned", "normalize", "top_k", "hard"]
+)
+
+
+def _weights(align: Align, scores: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Local-p takes a query: the first four scores of each row stand in for it."""
+    return align(scores, mask, **({"query": scores[..., :4].float()} if "query" in align.needs else {})).weights
+
+
+def test_every_registered_align_is_tested() -> None:
+    assert {type(make()) for make in MAKE.values()} == set(ALIGNS.values())
+
+
+@every_align
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_weights_have_the_dtype_of_the_scores(name: str, dtype: torch.dtype) -> None:
+    scores = torch.randn(2, 3, 5, dtype=dtype)
+    weights = _weights(MAKE[name](), scores)
+    assert weights.dtype == dtype
+    assert weights.shape == scores.shape
+    assert (weights >= 0).all()
+
+
+@every_align
+@pytest.mark.parametrize("lead", [(), (2,), (2, 3), (2, 1, 3)])
+def test_leading_axes_equal_a_loop(name: str, lead: tuple[int, ...]) -> None:
+    align = MAKE[name]()
+    if name == "sample":
+        align.eval()
+    scores, mask = torch.randn(*lead, 4, 5), torch.rand(*lead, 4, 5) < 0.7
+    parts = [_weights(align, s, m) for s, m in zip(scores.reshape(-1, 4, 5), mask.reshape(-1, 4, 5), strict=True)]
+    expected = torch.stack(parts).reshape(*lead, 4, 5)
+    torch.testing.assert_close(_weights(align, scores, mask), expected)
+
+
+@every_align
+def test_a_mask_broadcasts(name: str) -> None:
+    align, scores, mask = MAKE[name]().eval(), torch.randn(2, 3, 4, 5), torch.rand(5) < 0.7
+    expected = _weights(align, scores, mask.expand(2, 3, 4, 5).clone())
+    torch.testing.assert_close(_weights(align, scores, mask), expected)
+    assert (expected[..., ~mask] == 0).all()
+
+
+@by_content
+@pytest.mark.parametrize("score_of_junk", [5.0, math.nan, math.inf, -math.inf])
+def test_masked_keys_equal_removed_keys(name: str, score_of_junk: float) -> None:
+    align, scores = MAKE[name]().eval(), torch.randn(3, 6)
+    mask = torch.tensor([True, False, True, True, False, True])
+    scores[:, ~mask] = score_of_junk
+    weights = _weights(align, scores, mask)
+    torch.testing.assert_close(weights[:, mask], _weights(align, scores[:, mask]))
+    assert (weights[:, ~mask] == 0).all()
+
+
+@by_content
+def test_score_of_minus_infinity_is_a_mask(name: str) -> None:
+    align, scores, mask = MAKE[name]().eval(), torch.randn(3, 6), torch.rand(3, 6) < 0.6
+    expected = _weights(align, scores, mask)
+    torch.testing.assert_close(_weights(align, scores.masked_fill(~mask, -math.inf)), expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    "name", ["softmax", "cold", "sparsemax", "entmax", "entmax_1.3", "entmax_learned", "top_k", "hard"]
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_lowest_finite_score_beats_a_mask(name: str, dtype: torch.dtype) -> None:
+    lowest = torch.finfo(dtype).min
+    scores, mask = torch.tensor([[lowest, lowest, 0.0]], dtype=dtype), torch.tensor([[True, False, False]])
+    assert MAKE[name]()(scores, mask).weights.tolist() == [[1.0, 0.0, 0.0]]
+
+
+@sum_to_one
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_infinite_score_takes_the_row(name: str, dtype: torch.dtype) -> None:
+    scores = torch.tensor([[1.0, math.inf, 2.0], [math.inf, -math.inf, 60000.0]], dtype=dtype, requires_grad=True)
+    weights = MAKE[name]()(scores).weights
+    assert weights.tolist() == [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]
+    if weights.requires_grad:
+        (weights * torch.arange(3)).sum().backward()
+        assert scores.grad.isfinite().all()
+
+
+@sum_to_one
+def test_infinite_scores_share_the_row(name: str) -> None:
+    scores = torch.tensor([[math.inf, 1.0, math.inf]])
+    expected = [[1.0, 0.0, 0.0]] if name == "hard" else [[0.5, 0.0, 0.5]]
+    torch.testing.assert_close(MAKE[name]()(scores).weights, torch.tensor(expected))
+
+
+@sum_to_one
+def test_rows_sum_to_one(name: str) -> None:
+    scores, mask = torch.randn(50, 4, 7).abs(), torch.rand(50, 4, 7) < 0.5
+    sums = MAKE[name]()(scores, mask).weights.sum(-1)
+    torch.testing.assert_close(sums, mask.any(-1).float())
+
+
+@every_align
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("by", ["mask", "scores"])
+def test_empty_row_is_zero_with_zero_gradient(name: str, dtype: torch.dtype, by: str) -> None:
+    scores, mask = torch.randn(2, 3, 5, dtype=dtype), torch.ones(2, 3, 5, dtype=torch.bool)
+    if by == "mask":
+        mask[:, 1] = False
+    else:
+        scores[:, 1] = -math.inf
+    scores.requires_grad_()
+    align = MAKE[name]()
+    query = {"query": torch.ones(2, 3, 4)} if "query" in align.needs else {}
+    weights = align(scores, mask, **query).weights
+    assert (weights[:, 1] == 0).all()
+    if weights.requires_grad:
+        (weights * torch.arange(5)).sum().backward()
+        assert (scores.grad[:, 1] == 0).all()
+        assert scores.grad.isfinite().all()
+        assert all(p.grad.isfinite().all() for p in align.parameters())
+
+
+@pytest.mark.parametrize("name", ["softmax", "sparsemax", "entmax", "entmax_1.3", "entmax_learned", "sigmoid", "top_k"])
+def test_gradients_agree_with_finite_differences(name: str) -> None:
+    align = MAKE[name]().double()
+    scores = torch.randn(2, 3, 5, dtype=torch.float64, requires_grad=True)
+    mask = torch.rand(2, 3, 5) < 0.8
+    assert torch.autograd.gradcheck(lambda scores: align(scores, mask).weights, scores)
+
+
+@pytest.mark.parametrize("name", [name for name in MAKE if not name.startswith(("local", "monotonic"))])
+def test_permuting_keys_permutes_weights(name: str) -> None:
+    align, scores, order = MAKE[name]().eval(), torch.randn(2, 3, 6), torch.randperm(6)
+    torch.testing.assert_close(_weights(align, scores[..., order]), _weights(align, scores)[..., order])
+
+
+@every_align
+def test_no_query_gives_no_row(name: str) -> None:
+    assert _weights(MAKE[name](), torch.zeros(2, 0, 5)).shape == (2, 0, 5)
+
+
+def test_rows_are_finite_and_float32_or_better() -> None:
+    scores = torch.tensor([[math.inf, -math.inf, 1.0]], dtype=torch.float16)
+    filled, allowed = rows(scores, None)
+    assert filled.dtype == torch.float32
+    assert filled.isfinite().all()
+    assert allowed.tolist() == [[True, False, True]]
+    assert rows(scores.double(), None)[0].dtype == torch.float64
+
+
+@pytest.mark.parametrize("name", ["softmax", "hard"])
+def test_a_mask_must_be_boolean(name: str) -> None:
+    with pytest.raises((MaskError, TypeError)):  # the import hook may be faster
+        MAKE[name]()(torch.zeros(1, 3), torch.ones(1, 3))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Softmax(0.0),
+        lambda: Softmax(-1.0),
+        lambda: Entmax(1.0),
+        lambda: Entmax(2.5),
+        lambda: Entmax(2.0, learned=True),
+        lambda: Entmax(num_heads=2),
+        lambda: Entmax(learned=True, num_heads=0),
+        lambda: TopK(0),
+        lambda: Hard(temperature=0.0),
+        lambda: LocalMonotonic(-1),
+        lambda: LocalPredictive(4, window=0),
+        lambda: LocalPredictive(0),
+        lambda: Monotonic(noise=-0.1),
+    ],
+)
+def test_settings_out_of_range_are_refused(make: type) -> None:
+    with pytest.raises(ConfigError):
+        make()
+
+
+@every_align
+def test_repr_names_the_class(name: str) -> None:
+    align = MAKE[name]()
+    assert repr(align).startswith(type(align).__name__ + "(")
+
+
+def test_estimators_are_listed() -> None:
+    assert ESTIMATORS == ("argmax", "straight_through", "gumbel", "gumbel_straight_through", "sample")

@@ -1,0 +1,25 @@
+"""The sigmoid gate."""
+
+import math
+
+import torch
+
+from regard.align import Sigmoid, sigmoid
+
+
+def test_each_key_is_judged_alone() -> None:
+    scores = torch.randn(2, 3, 5)
+    weights = sigmoid(scores)
+    torch.testing.assert_close(weights, scores.sigmoid())
+    torch.testing.assert_close(sigmoid(scores[..., :2]), weights[..., :2])
+
+
+def test_offset_is_added_to_the_scores() -> None:
+    scores = torch.randn(2, 3, 5)
+    torch.testing.assert_close(Sigmoid(-1.5)(scores).weights, (scores - 1.5).sigmoid())
+    zeros = torch.zeros(1, 1, 1000)
+    assert 0.9 < Sigmoid(-math.log(1000))(zeros).weights.sum() < 1.1
+
+
+def test_infinite_scores() -> None:
+    assert sigmoid(torch.tensor([[math.inf, -math.inf, 0.0]])).tolist() == [[1.0, 0.0, 0.5]]

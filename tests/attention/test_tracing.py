@@ -1,0 +1,344 @@
+"""The trace: names, labels, threads, files; and nothing changes because somebody looks."""
+
+import json
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+from regard.attention import ALiBi, Attention, Cache, Mask, MultiHead, Trace, attend, trace
+from regard.base import ConfigError, ImplementationUnavailable, RegardError, ShapeError
+
+
+class Block(nn.Module):
+    """Self-attention, then attention to a memory without projections."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleDict({"own": MultiHead(4, num_heads=2), "cross": Attention()})
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.layers["own"](x).context
+        return self.layers["cross"](x, x, x, need_weights=False).context
+
+
+def model() -> nn.Module:
+    return nn.Sequential(Block(), nn.ReLU(), Block())
+
+
+NAMES = ["0.layers.own", "0.layers.cross", "2.layers.own", "2.layers.cross"]
+
+
+# ── names ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_names_in_a_model() -> None:
+    net = model()
+    with trace(net) as seen:
+        net(torch.randn(3, 5, 4))
+    assert list(seen) == NAMES
+    assert len(seen) == 4
+    assert [seen[name].weights.shape for name in NAMES] == [(3, 2, 5, 5), (3, 5, 5)] * 2
+    assert [seen[name].axes for name in NAMES] == [("b", "h", "q", "k"), ("b", "q", "k")] * 2
+    assert seen[1] is seen["0.layers.cross"]
+    assert "0.layers.own [3, 2, 5, 5]" in repr(seen)
+    assert {name: array.shape for name, array in seen.arrays().items()} == {n: seen[n].weights.shape for n in NAMES}
+
+
+def test_names_without_a_model() -> None:
+    net, x = model(), torch.randn(5, 4)
+    with trace() as seen:
+        net(x)
+        attend(x, x, x)
+    assert list(seen) == ["multihead.0", "attention.0", "multihead.1", "attention.1", "attend"]
+
+
+def test_the_model_itself_and_strangers() -> None:
+    layer, stranger, x = MultiHead(4, num_heads=2), MultiHead(4, num_heads=2), torch.randn(5, 4)
+    with trace(layer) as seen:
+        layer(x)
+        stranger(x)
+    assert list(seen) == ["multihead", "multihead.0"]
+
+
+def test_one_attention_in_two_layers_has_two_names() -> None:
+    shared = Attention()
+    net = nn.ModuleDict({name: MultiHead(4, num_heads=2, attention=shared) for name in ("a", "b")})
+    x = torch.randn(1, 5, 4)
+    with trace(net) as seen:
+        weights = {name: layer(x, need_weights=True).weights for name, layer in net.items()}
+    assert list(seen) == ["a", "b"]
+    for name in seen:
+        assert_close(torch.from_numpy(seen[name].weights), weights[name])
+
+
+def test_pattern_leaves_the_others_on_the_kernel() -> None:
+    net, x = model(), torch.randn(1, 5, 4)
+    net[0].layers["own"].attention.impl = net[0].layers["cross"].impl = "sdpa"  # which refuses to give weights
+    with trace(net, layers="2.*") as seen:
+        net(x)
+    assert list(seen) == NAMES[2:]
+    with trace(net), pytest.raises(ImplementationUnavailable):
+        net(x)
+    with trace(net, layers="?.layers.own"), pytest.raises(ImplementationUnavailable):
+        net(x)
+
+
+def test_unknown_name_lists_the_known_ones() -> None:
+    x = torch.randn(2, 4)
+    with trace() as seen:
+        with pytest.raises(KeyError, match="seen: nothing"):
+            seen["attend"]
+        attend(x, x, x)
+    with pytest.raises(KeyError, match=r"no weights under 'decoder'; seen: attend\. Compiled and exported"):
+        seen["decoder"]
+    assert seen.get("decoder") is None
+    assert "attend" in seen
+
+
+def test_a_model_is_a_module() -> None:
+    with pytest.raises((ConfigError, TypeError), match="model"), trace("model"):
+        pass
+
+
+# ── weights ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_weights_are_those_of_the_output_which_stays_as_it_was() -> None:
+    x = torch.randn(2, 5, 4)
+    calls = [
+        lambda **options: attend(x, x, x, **options),
+        lambda **options: attention(x, x, x, **options),
+        lambda **options: heads(x, **options),
+    ]
+    attention, heads = Attention(), MultiHead(4, num_heads=2)
+    for call in calls:
+        for need_weights in (True, False):
+            plain = call(need_weights=need_weights)
+            with trace() as seen:
+                out = call(need_weights=need_weights)
+            assert type(out) is type(plain)
+            assert_close(out.context, plain.context)
+            assert (out.weights is None) == (not need_weights)
+            assert_close(torch.from_numpy(seen[0].weights), call(need_weights=True).weights.detach())
+
+
+def test_records_are_copies() -> None:
+    x = torch.randn(2, 5, 4)
+    with trace() as seen:
+        out = attend(x, x, x)
+    out.weights.zero_()
+    assert_close(seen["attend"].weights.sum(-1), np.ones((2, 5), dtype=np.float32))
+
+
+def test_gradients_pass_by() -> None:
+    layer, x = MultiHead(4, num_heads=2), torch.randn(2, 5, 4, requires_grad=True)
+    (expected,) = torch.autograd.grad(layer(x).context.square().sum(), x)
+    with trace() as seen:
+        (gradient,) = torch.autograd.grad(layer(x).context.square().sum(), x)
+    assert_close(gradient, expected)
+    assert all(type(call) is np.ndarray for call in seen[0].calls)  # no graph hangs on them
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kept"),
+    [
+        (torch.bfloat16, np.float32),
+        (torch.float16, np.float32),
+        (torch.float32, np.float32),
+        (torch.float64, np.float64),
+    ],
+)
+def test_dtypes(dtype: torch.dtype, kept: type) -> None:
+    layer, x = MultiHead(4, num_heads=2).to(dtype), torch.randn(2, 5, 4, dtype=dtype)
+    with trace() as seen:
+        layer(x)
+    assert seen[0].weights.dtype == kept
+    np.testing.assert_allclose(seen[0].weights.sum(-1), 1, atol=1e-2)
+
+
+def test_step_by_step_joins_the_queries() -> None:
+    layer = MultiHead(4, num_heads=2, position=ALiBi(2))
+    x = torch.randn(2, 5, 4)
+    expected = layer(x, mask=Mask.causal(), need_weights=True).weights.detach().numpy()
+    with trace(layer) as seen:
+        cache = Cache()
+        for step in range(5):  # keys grow with the cache
+            cache = layer(x[:, step : step + 1], mask=Mask.causal(), cache=cache).cache
+    assert [call.shape[-1] for call in seen[0].calls] == [1, 2, 3, 4, 5]
+    np.testing.assert_allclose(seen["multihead"].weights, expected, atol=1e-6)
+    with trace() as seen:
+        for step in range(5):  # keys stay
+            attend(x[:, step : step + 1], x, x)
+    np.testing.assert_allclose(seen["attend"].weights, attend(x, x, x).weights.numpy(), atol=1e-6)
+
+
+def test_several_batch_shapes_stay_apart() -> None:
+    layer = MultiHead(4, num_heads=2)
+    with trace() as seen:
+        layer(torch.randn(1, 3, 4))
+        layer(torch.randn(2, 3, 4))
+    assert [call.shape for call in seen[0].calls] == [(1, 2, 3, 3), (2, 2, 3, 3)]
+    with pytest.raises(ShapeError, match="several batch shapes"):
+        _ = seen[0].weights
+
+
+def test_repr_of_several_batch_shapes() -> None:
+    with trace() as seen:
+        for batch in (1, 2):
+            attend(*[torch.randn(batch, 3, 4)] * 3)
+    assert "attend" in repr(seen)
+
+
+def test_the_kernel_alone_cannot_be_traced() -> None:
+    layer, x = MultiHead(4, num_heads=2, impl="sdpa"), torch.randn(1, 3, 4)
+    with trace(), pytest.raises(ImplementationUnavailable, match="a trace"):
+        layer(x)
+    with trace(layers="elsewhere"):
+        layer(x)
+
+
+# ── labels ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_labels_of_one_sentence() -> None:
+    x = torch.randn(1, 3, 4)
+    with trace(rows=["a", "b", "c"], columns=["x", "y", "z"]) as seen:
+        MultiHead(4, num_heads=2)(x)
+    item = seen[0].item()
+    assert (item.rows, item.columns) == (["a", "b", "c"], ["x", "y", "z"])
+    assert item.weights.shape == (2, 3, 3)
+    assert item.axes == ("h", "q", "k")
+
+
+def test_labels_of_each_sentence_cut_the_padding() -> None:
+    query, keys = torch.randn(2, 3, 4), torch.randn(2, 4, 4)
+    rows, columns = [["a", "b", "c"], ["d"]], [["w", "x"], ["w", "x", "y", "z"]]
+    with trace(rows=rows, columns=columns) as seen:
+        attend(query, keys, keys, mask=Mask.padding([2, 4]))
+    for index, shape in enumerate([(3, 2), (1, 4)]):
+        item = seen["attend"].item(index)
+        assert item.weights.shape == shape
+        assert (item.rows, item.columns) == (rows[index], columns[index])
+        np.testing.assert_array_equal(item.weights, seen["attend"].weights[index, : shape[0], : shape[1]])
+        again = item.item()  # one sentence of one sentence
+        np.testing.assert_array_equal(again.weights, item.weights)
+
+
+def test_an_empty_sentence_has_no_rows() -> None:
+    x = torch.randn(2, 3, 4)
+    with trace(rows=[[], ["a"]]) as seen:
+        attend(x, x, x)
+    assert seen["attend"].item(0).weights.shape == (0, 3)
+
+
+def test_items_of_several_batch_axes() -> None:
+    x = torch.randn(2, 3, 5, 4)
+    with trace() as seen:
+        attend(x, x, x)
+        MultiHead(4, num_heads=2)(x)
+        MultiHead(4, num_heads=2)(x[0, 0])
+    np.testing.assert_array_equal(seen["attend"].item(4).weights, seen["attend"].weights[1, 1])
+    np.testing.assert_array_equal(seen["multihead.0"].item(5).weights, seen["multihead.0"].weights[1, 2])
+    assert seen["multihead.1"].item().weights.shape == (2, 5, 5)
+
+
+def test_labels_by_pattern_before_and_after() -> None:
+    net, x = model(), torch.randn(1, 2, 4)
+    with trace(net, rows=["a", "b"]) as seen:
+        seen.label("2.*", rows=["c", "d"])
+        net(x)
+        seen.label("*.cross", columns=["x", "y"])
+    assert [record.rows for record in seen.values()] == [["a", "b"]] * 2 + [["c", "d"]] * 2
+    assert [record.columns for record in seen.values()] == [None, ["x", "y"]] * 2
+
+
+# ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_json_round_trip(tmp_path: Path) -> None:
+    net, x = model(), torch.randn(2, 3, 4)
+    with trace(net, rows=["größe", "→", "日本"], columns=[["a"], ["b", "c", "“d”"]]) as seen:
+        net(x)
+    text = seen.to_json(digits=4)
+    assert "größe" in text
+    assert json.loads(text)["records"][0]["axes"] == ["b", "h", "q", "k"]
+    seen.save(tmp_path / "new" / "seen.json", digits=4)
+    assert (tmp_path / "new" / "seen.json").read_text(encoding="utf-8") == text
+    back = Trace.from_json(text)
+    assert list(back) == list(seen)
+    assert back.to_json(digits=4) == text
+    for name, record in seen.items():
+        np.testing.assert_allclose(back[name].weights, record.weights, atol=0.51e-4)
+        assert (back[name].rows, back[name].columns, back[name].axes) == (record.rows, record.columns, record.axes)
+        assert back[name].item(1).columns == ["b", "c", "“d”"]
+
+
+def test_json_without_keys() -> None:
+    with trace() as seen:
+        attend(torch.randn(2, 3, 4), torch.randn(2, 0, 4), torch.randn(2, 0, 4))
+    assert Trace.from_json(seen.to_json())["attend"].weights.shape == (2, 3, 0)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": "regard.trace", "version": 2, "records": []}'])
+def test_foreign_json(text: str) -> None:
+    with pytest.raises(RegardError, match="this is not"):
+        Trace.from_json(text)
+
+
+# ── contexts ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_nested_traces_both_see() -> None:
+    net, x = model(), torch.randn(1, 3, 4)
+    with trace(net) as outer:
+        net(x)
+        with trace(net, layers="*.own") as inner:
+            net(x)
+        net(x)
+    assert list(outer) == NAMES
+    assert list(inner) == [NAMES[0], NAMES[2]]
+    assert len(outer[0].calls) == 3
+    assert len(inner[0].calls) == 1
+
+
+def test_an_exception_ends_the_trace() -> None:
+    x = torch.randn(1, 3, 4)
+    with pytest.raises(ShapeError), trace() as seen:
+        attend(x, attend(x, x, x).context, x[:, :2])
+    attend(x, x, x)
+    assert len(seen["attend"].calls) == 1
+
+
+def test_nothing_is_seen_outside() -> None:
+    x = torch.randn(1, 3, 4)
+    with trace() as seen:
+        pass
+    attend(x, x, x)
+    assert len(seen) == 0
+    assert repr(seen) == "Trace()"
+
+
+def test_threads_see_their_own() -> None:
+    layer, barrier, found = MultiHead(4, num_heads=2), threading.Barrier(2, timeout=30), {}
+
+    def work(length: int) -> None:
+        with trace(layer) as seen:
+            barrier.wait()  # both traces are open
+            for _ in range(5):
+                layer(torch.randn(1, length, 4))
+            barrier.wait()  # and stay open until both are done
+        found[length] = [call.shape for call in seen["multihead"].calls]
+
+    threads = [threading.Thread(target=work, args=(length,)) for length in (2, 3)]
+    with trace(layer) as outside:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert found == {length: [(1, 2, length, length)] * 5 for length in (2, 3)}
+    assert len(outside) == 0

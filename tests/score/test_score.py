@@ -1,0 +1,150 @@
+"""What every score has in common: prepared keys, no memory in the module, and the dot form."""
+
+import copy
+
+import pytest
+import torch
+
+from regard.base import ConfigError
+from regard.score import (
+    SCORES,
+    Additive,
+    Concat,
+    Cosine,
+    Distance,
+    Dot,
+    General,
+    Location,
+    LocationAware,
+    Prepared,
+    ScaledDot,
+    Score,
+)
+
+MAKE = {
+    "dot": Dot,
+    "scaled_dot": ScaledDot,
+    "general": lambda: General(4, 4),
+    "additive": lambda: Additive(4, 4, 6),
+    "concat": lambda: Concat(4, 4, 6),
+    "cosine": lambda: Cosine(3.0, learned=True),
+    "location": lambda: Location(4, 7),
+    "location_aware": lambda: LocationAware(4, 4, 6, filters=3, width=3),
+    "distance": lambda: Distance("gaussian"),
+}
+every_score = pytest.mark.parametrize("name", MAKE)
+
+
+def test_every_registered_score_is_tested() -> None:
+    assert {name: type(make()) for name, make in MAKE.items()} == SCORES
+
+
+@every_score
+def test_prepare_once_equals_raw_keys(name: str) -> None:
+    score, query, keys = MAKE[name](), torch.randn(2, 3, 4), torch.randn(2, 5, 4)
+    prepared = score.prepare(keys)
+    assert isinstance(prepared, Prepared)
+    torch.testing.assert_close(score(query, prepared), score(query, keys), rtol=0, atol=0)
+    torch.testing.assert_close(score(query[:, :1], prepared), score(query, keys)[:, :1])
+
+
+@every_score
+def test_nothing_is_remembered(name: str) -> None:
+    score, query, keys = MAKE[name](), torch.randn(2, 3, 4), torch.randn(2, 5, 4)
+    state = copy.deepcopy(score.state_dict())
+    attributes = {key: id(value) for key, value in vars(score).items()}
+    parts = {part: {key: id(value) for key, value in part._parameters.items()} for part in score.modules()}
+    score(query, score.prepare(keys))
+    assert {key: id(value) for key, value in vars(score).items()} == attributes
+    assert {part: {key: id(value) for key, value in part._parameters.items()} for part in score.modules()} == parts
+    assert list(score.buffers()) == []
+    assert score.state_dict().keys() == state.keys()
+    assert all(torch.equal(score.state_dict()[key], state[key]) for key in state)
+
+
+@every_score
+def test_one_module_serves_two_memories_in_turn(name: str) -> None:
+    score = MAKE[name]()
+    other = copy.deepcopy(score)
+    first, second = torch.randn(5, 4), torch.randn(3, 4)
+    one, two = score.prepare(first), score.prepare(second)
+    for query in torch.randn(3, 1, 4):
+        torch.testing.assert_close(score(query, one), other(query, first))
+        torch.testing.assert_close(score(query, two), other(query, second))
+
+
+@every_score
+def test_dot_form_equals_compare(name: str) -> None:
+    score, query = MAKE[name](), torch.randn(2, 3, 4)
+    keys = score.prepare(torch.randn(2, 5, 4)).keys
+    form = score.as_dot(query, keys)
+    assert (form is not None) == (name in {"dot", "scaled_dot", "general", "cosine"})
+    if form is not None:
+        torch.testing.assert_close(form.scale * form.query @ form.keys.mT, score.compare(query, keys))
+
+
+@every_score
+def test_gradients_agree_with_finite_differences(name: str) -> None:
+    score = MAKE[name]().double()
+    names, parameters = zip(*score.named_parameters(), strict=True) if list(score.parameters()) else ((), ())
+    query = torch.randn(2, 4, dtype=torch.float64, requires_grad=True)
+    keys = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    history = {"previous": torch.tensor([0.2, 0.5, 0.3], dtype=torch.float64)} if score.needs else {}
+
+    def call(query: torch.Tensor, keys: torch.Tensor, *values: torch.Tensor) -> torch.Tensor:
+        parts = dict(zip(names, values, strict=True))
+        return torch.func.functional_call(score, parts, (query, keys), history)
+
+    assert torch.autograd.gradcheck(call, (query, keys, *parameters))
+
+
+@every_score
+@pytest.mark.parametrize("lead", [(), (2,), (2, 3), (2, 1, 2)])
+def test_leading_axes_equal_a_loop(name: str, lead: tuple[int, ...]) -> None:
+    score, query, keys = MAKE[name](), torch.randn(*lead, 3, 4), torch.randn(*lead, 5, 4)
+    rows = [score(q, k) for q, k in zip(query.reshape(-1, 3, 4), keys.reshape(-1, 5, 4), strict=True)]
+    torch.testing.assert_close(score(query, keys), torch.stack(rows).reshape(*lead, 3, 5))
+
+
+@pytest.mark.parametrize("name", sorted(set(MAKE) - {"location"}))
+def test_permuting_keys_permutes_scores(name: str) -> None:
+    score, query, keys, order = MAKE[name](), torch.randn(3, 4), torch.randn(5, 4), torch.randperm(5)
+    torch.testing.assert_close(score(query, keys[order]), score(query, keys)[:, order])
+
+
+@every_score
+def test_scores_have_the_dtype_of_the_query(name: str) -> None:
+    score = MAKE[name]().to(torch.bfloat16)
+    query, keys = torch.randn(3, 4, dtype=torch.bfloat16), torch.randn(5, 4, dtype=torch.bfloat16)
+    assert score(query, keys).dtype == torch.bfloat16
+
+
+def test_a_new_score_must_define_compare() -> None:
+    with pytest.raises(NotImplementedError):
+        Score()(torch.zeros(1, 2), torch.zeros(1, 2))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: General(0, 4),
+        lambda: General(4, 0),
+        lambda: Additive(4, 4, 0),
+        lambda: Concat(-1, 4, 4),
+        lambda: Location(4, 0),
+        lambda: LocationAware(4, 4, 4, filters=0),
+        lambda: LocationAware(4, 4, 4, width=4),
+        lambda: LocationAware(4, 4, 4, width=-1),
+        lambda: Distance("cubic"),
+        lambda: Distance(bandwidth=0.0),
+        lambda: Distance(bandwidth=float("nan")),
+    ],
+)
+def test_settings_out_of_range_are_refused(make: type) -> None:
+    with pytest.raises(ConfigError):
+        make()
+
+
+@every_score
+def test_repr_names_the_class(name: str) -> None:
+    assert repr(MAKE[name]()).startswith(SCORES[name].__name__ + "(")

@@ -1,0 +1,151 @@
+"""The rules of ARCHITECTURE.md as tests: imports point down, tests mirror the package, files are small, menus whole."""
+
+import ast
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import regard
+from regard.align import ALIGNS, Align
+from regard.cli.main import parser
+from regard.score import SCORES, Score
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "regard"
+TESTS = ROOT / "tests"
+FILES = sorted(SOURCE.rglob("*.py"))
+RANK = {
+    "base": 0,
+    "score": 1, "align": 1, "kernels": 1, "data": 1, "metrics": 1,
+    "attention": 2,
+    "nn": 3, "decode": 3, "viz": 3,
+    "models": 4, "tasks": 4,
+    "train": 5,
+    "recipes": 6,
+    "api": 7,
+    "cli": 8, "studio": 8,
+}  # fmt: skip
+MAX_LINES = {"models": 600, "kernels": 600}
+BANNED = {
+    r"\bplt\.|matplotlib\.pyplot|rcParams\[": "plots take and return Axes; no global state",
+    r"from __future__ import annotations": "jaxtyping reads annotations at run time",
+    r"np\.random\.seed": "seeds belong to the caller",
+    r"#\s*(TODO|FIXME|XXX)": "finish it, or open an issue",
+}
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def area(path: Path) -> str:
+    parts = path.relative_to(SOURCE).parts
+    return parts[0] if len(parts) > 1 else parts[0].removesuffix(".py")
+
+
+def imported(path: Path) -> set[str]:
+    """Areas of regard that a file imports, at the top or inside functions."""
+    modules: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            modules |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module == "regard":
+            modules |= {f"regard.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            modules.add(node.module)
+    return {module.split(".")[1] for module in modules if module.startswith("regard.")} - {"__version__"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_imports_point_down(path: Path) -> None:
+    if area(path) in ("__init__", "__main__"):
+        return  # the facade and the door see everything
+    for used in imported(path):
+        assert used in RANK, f"{name(path)} imports {used}, which has no rank"
+        assert used == area(path) or RANK[used] < RANK[area(path)], f"{name(path)}: {area(path)} must not import {used}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_two_levels_and_readable_size(path: Path) -> None:
+    assert len(path.relative_to(SOURCE).parts) <= 2, f"{name(path)}: area/file.py, never deeper"
+    assert path.name != "utils.py", "a helper lives in the area that owns the idea"
+    assert path.read_text().count("\n") <= MAX_LINES.get(area(path), 400), f"{name(path)} is too long to read"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_nothing_banned(path: Path) -> None:
+    for pattern, reason in BANNED.items():
+        assert not re.search(pattern, path.read_text()), f"{name(path)}: {reason}"
+
+
+def test_tests_mirror_the_package() -> None:
+    have = {path.relative_to(SOURCE) for path in FILES if path.name not in ("__init__.py", "__main__.py")}
+    mirror = {path.relative_to(TESTS) for path in TESTS.glob("*/test_*.py")}
+    expected = {path.parent / f"test_{path.name}" for path in have}
+    assert expected - mirror == set(), "files without a test of the same name"
+    assert mirror - expected == set(), "tests without a file of the same name"
+
+
+def test_every_area_has_a_rank_and_a_menu() -> None:
+    for folder in (path for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"):
+        assert folder.name in RANK
+        menu = ast.parse((folder / "__init__.py").read_text())
+        assert ast.get_docstring(menu), f"{folder.name}: the menu says what the area is"
+        kinds = {type(node) for node in menu.body}
+        assert kinds <= {ast.Expr, ast.ImportFrom, ast.Assign, ast.AnnAssign}, f"{folder.name}: a menu holds no code"
+
+
+@pytest.mark.parametrize(
+    "module", ["regard", "regard.base", "regard.score", "regard.align", "regard.attention", "regard.viz"]
+)
+def test_menus_keep_their_word(module: str) -> None:
+    menu = importlib.import_module(module)
+    assert len(set(menu.__all__)) == len(menu.__all__)
+    for entry in menu.__all__:
+        assert getattr(menu, entry) is not None
+
+
+@pytest.mark.parametrize(("menu", "base", "package"), [(SCORES, Score, "score"), (ALIGNS, Align, "align")])
+def test_every_class_is_on_the_menu(menu: dict[str, type], base: type, package: str) -> None:
+    classes = set()
+    for path in (SOURCE / package).glob("*.py"):
+        module = importlib.import_module(f"regard.{package}.{path.stem}")
+        classes |= {kind for _, kind in inspect.getmembers(module, inspect.isclass) if issubclass(kind, base)} - {base}
+    assert set(menu.values()) == classes
+    for key, kind in menu.items():
+        assert key == re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()
+
+
+def test_facade_is_whole() -> None:
+    facade = ast.parse((SOURCE / "__init__.py").read_text())
+    typed = next(node for node in facade.body if isinstance(node, ast.If))
+    for_checkers = {
+        alias.name: node.module for node in typed.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    assert for_checkers == regard._HOME
+    assert set(regard.__all__) == {*regard._HOME, "__version__"}
+    assert dir(regard) == regard.__all__
+    with pytest.raises(AttributeError, match="no attribute 'atend'"):
+        regard.atend  # noqa: B018
+
+
+def test_command_line_is_frozen() -> None:
+    """A new command or flag is a decision: change this list with it."""
+    commands = next(action for action in parser()._actions if action.dest == "command").choices
+    flags = {
+        command: sorted(flag for action in sub._actions for flag in action.option_strings if flag.startswith("--"))
+        for command, sub in commands.items()
+    }
+    assert flags == {"demo": ["--help", "--out"], "info": ["--help"]}
+
+
+def test_public_things_are_documented() -> None:
+    for module in ("regard.score", "regard.align", "regard.attention"):
+        menu = importlib.import_module(module)
+        for entry in menu.__all__:
+            thing = getattr(menu, entry)
+            if inspect.isclass(thing) or inspect.isfunction(thing):
+                assert inspect.getdoc(thing), f"{module}.{entry} has no docstring"

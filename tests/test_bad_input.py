@@ -1,0 +1,193 @@
+"""Typical mistakes: each gives our error with what, got, expected, cure. No shape hook here, or it would speak first."""
+
+import math
+import re
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from regard import Attention, Mask, MultiHead, attend, lookup, trace
+from regard.align import (
+    Entmax,
+    Hard,
+    LocalMonotonic,
+    LocalPredictive,
+    Monotonic,
+    Sigmoid,
+    Softmax,
+    TopK,
+    entmax,
+    softmax,
+)
+from regard.attention import ALiBi, Cache, Learned, Relative, Rotary, Sinusoidal, Trace, relative_shift, sinusoid
+from regard.base import ConfigError, ImplementationUnavailable, MaskError, RegardError, ShapeError
+from regard.score import Additive, Concat, Cosine, Distance, Dot, General, Location, LocationAware, ScaledDot
+
+pytestmark = pytest.mark.bare
+
+X = torch.zeros(2, 3, 8)  # [b q d]
+Y = torch.zeros(2, 5, 8)  # [b k d]
+NARROW = torch.zeros(2, 5, 6)
+layer = MultiHead(8, num_heads=2)
+
+TABLE: dict[str, tuple[Callable[[], object], type[RegardError], str]] = {
+    # widths
+    "dot width": (lambda: attend(X, NARROW, NARROW, score=Dot()), ShapeError,
+        "Dot compares query and keys of one width: got query 8 and keys 6; expected the same last axis."
+        " Cure: use General(8, 6), or project one of them."),
+    "scaled dot width": (lambda: attend(X, NARROW, NARROW), ShapeError, "ScaledDot compares query and keys of one width"),
+    "scaled dot width, fused": (lambda: attend(X, NARROW, NARROW, need_weights=False), ShapeError,
+        "ScaledDot compares query and keys of one width"),
+    "cosine width": (lambda: attend(X, NARROW, NARROW, score=Cosine()), ShapeError, "got query 8 and keys 6"),
+    "distance width": (lambda: attend(X, NARROW, NARROW, score=Distance()), ShapeError, "got query 8 and keys 6"),
+    "general keys": (lambda: attend(X, Y, Y, score=General(8, 6)), ShapeError,
+        "keys has the wrong width: got 8; expected 6. Cure: General(query_dim, key_dim) takes the key width second."),
+    "general query": (lambda: attend(X, NARROW, NARROW, score=General(7, 6)), ShapeError,
+        "query has the wrong width: got 8; expected 7"),
+    "additive keys": (lambda: attend(X, NARROW, NARROW, score=Additive(8, 8, 4)), ShapeError,
+        "keys has the wrong width: got 6; expected 8"),
+    "additive query": (lambda: attend(X, Y, Y, score=Additive(6, 8, 4)), ShapeError,
+        "query has the wrong width: got 8; expected 6"),
+    "concat keys": (lambda: attend(X, NARROW, NARROW, score=Concat(8, 8, 4)), ShapeError, "keys has the wrong width: got 6"),
+    "concat query": (lambda: attend(X, Y, Y, score=Concat(6, 8, 4)), ShapeError, "query has the wrong width: got 8"),
+    "location query": (lambda: attend(X, Y, Y, score=Location(6, 9)), ShapeError, "query has the wrong width: got 8"),
+    "local-p query": (lambda: attend(X, Y, Y, align=LocalPredictive(6)), ShapeError, "query has the wrong width: got 8"),
+    "multihead query": (lambda: layer(torch.zeros(2, 3, 7)), ShapeError,
+        "query of MultiHead: got [2, 3, 7]; expected [..., query, 8]"),
+    "multihead keys": (lambda: layer(X, NARROW), ShapeError, "keys of MultiHead: got [2, 5, 6]; expected [..., keys, 8]"),
+    "multihead values": (lambda: layer(X, Y, NARROW), ShapeError, "values of MultiHead: got [2, 5, 6]"),
+    # lengths and axes
+    "keys and values": (lambda: attend(X, Y, Y[:, :4]), ShapeError,
+        "keys and values differ in length: got 5 and 4; expected one value for each key"),
+    "vector": (lambda: attend(X[0, 0], Y, Y), ShapeError,
+        "query needs an axis for its items and one for their width: got [8]; expected [..., items, width]."
+        " Cure: query.unsqueeze(-2) makes one item of a vector."),
+    "list": (lambda: attend([[1.0]], Y, Y), ShapeError, "query must be a tensor: got list"),  # type: ignore[arg-type]
+    "batches": (lambda: attend(X, Y[:1].expand(3, -1, -1), Y, need_weights=False), ShapeError,
+        "leading axes of query, keys and values do not fit: got [2], [3], [2]"),
+    "batches, reference": (lambda: attend(X, Y[:1].expand(3, -1, -1), Y), ShapeError,
+        "leading axes of query, keys and values do not fit: got [2], [3], [2]"),
+    "user score": (lambda: attend(X, Y, Y, score=lambda query, keys: query @ query.mT), ShapeError,
+        "<lambda> returned no score for each pair: got [2, 3, 3]; expected [..., 3, 5]"),
+    "user alignment": (lambda: attend(X, Y, Y, align=lambda scores, mask: scores[..., :2]), ShapeError,
+        "<lambda> returned no weight for each pair: got [2, 3, 2]; expected [..., 3, 5]"),
+    "previous": (lambda: attend(X[:, :1], Y, Y, score=LocationAware(8, 8, 4), previous=torch.zeros(2, 4)), ShapeError,
+        "previous weights and keys differ in length: got 4 and 5"),
+    "previous, monotonic": (lambda: attend(X, Y, Y, align=Monotonic(), previous=torch.zeros(2, 4)), ShapeError,
+        "previous weights and scores differ in length: got 4 and 5"),
+    "bias": (lambda: attend(X, Y, Y, bias=torch.zeros(3, 4)), ShapeError,
+        "the bias does not fit the scores: got [3, 4]; expected a tensor that broadcasts to [2, 3, 5]"),
+    "bias, fused": (lambda: attend(X, Y, Y, bias=torch.zeros(3, 4), need_weights=False), ShapeError,
+        "the bias does not fit the scores: got [3, 4]; expected a tensor that broadcasts to [2, 3, 5]"),
+    # masks
+    "float mask": (lambda: attend(X, Y, Y, mask=torch.zeros(3, 5)), MaskError,
+        "a mask must be boolean, True = may attend: got torch.float32; expected torch.bool."
+        " Cure: pass additive values as bias=, or compare: mask != 0."),
+    "integer mask": (lambda: layer(X, Y, mask=torch.ones(3, 5, dtype=torch.long)), MaskError,
+        "got torch.int64; expected torch.bool. Cure: pass additive values as bias="),
+    "float mask to an alignment": (lambda: softmax(torch.zeros(3, 5), torch.zeros(3, 5)), MaskError, "pass additive values as bias="),
+    "mask shape": (lambda: attend(X, Y, Y, mask=torch.ones(4, 5, dtype=torch.bool)), MaskError,
+        "the mask does not fit the scores: got [4, 5]; expected [..., 3, 5]"),
+    "key padding as mask": (lambda: attend(X, Y, Y, mask=torch.ones(2, 5, dtype=torch.bool)), MaskError,
+        "Mask.from_torch_key_padding"),
+    "mask batch": (lambda: attend(X, Y, Y, mask=Mask.padding([1, 2, 3])), MaskError,
+        "the mask does not fit the scores: got [3, 1, 5]; expected axes of 1 or those of [2, 3, 5]"),
+    "mask batch, fused": (lambda: layer(X, Y, mask=Mask.padding([1, 2, 3])), MaskError,
+        "the mask does not fit the scores: got [3, 1, 1, 5]; expected axes of 1 or those of [2, 2, 3, 5]"),
+    "mask axes": (lambda: attend(X, Y, Y, mask=torch.ones(1, 2, 3, 5, dtype=torch.bool)), MaskError, "does not fit the scores"),
+    "mask vector": (lambda: Mask.of(torch.ones(5, dtype=torch.bool)), MaskError, "a mask needs an axis of queries and one of keys"),
+    "mask list": (lambda: attend(X, Y, Y, mask=[True]), MaskError, "mask: got list; expected a Mask, or a boolean tensor"),  # type: ignore[arg-type]
+    "mask and": (lambda: bool(Mask.causal()), MaskError, "combine masks with & | ~, not with and, or, not"),
+    "lengths beyond": (lambda: attend(X, Y, Y, mask=Mask.padding(torch.tensor([3, 6]))), MaskError,
+        "a length is beyond the keys: got 6; expected at most 5. Cure: lengths count the keys that are not padding."),
+    "query lengths beyond": (lambda: attend(X, Y, Y, mask=Mask.query_padding([3, 4])), MaskError,
+        "a length is beyond the queries: got 4; expected at most 3"),
+    "NaN in lengths": (lambda: Mask.padding(torch.tensor([3.0, math.nan])), MaskError,
+        "lengths must be whole numbers: got torch.float32 with NaN; expected an integer tensor or list"),
+    "float lengths": (lambda: Mask.padding([2.0, 3.0]), MaskError, "lengths must be whole numbers: got torch.float32;"),  # type: ignore[list-item]
+    "negative length": (lambda: Mask.padding([2, -1]), MaskError, "a length is negative: got -1; expected 0 or more"),
+    "negative window": (lambda: Mask.window(-1), ConfigError, "window: got before=-1, after=-1; expected 0 or more"),
+    "zero block": (lambda: Mask.block(0), ConfigError, "block size: got 0; expected 1 or more"),
+    "segments": (lambda: attend(X, Y, Y, mask=Mask.segment(torch.zeros(2, 3))), MaskError,
+        "segment numbers do not fit: got 3 queries and 3 keys; expected 3 and 5"),
+    "to torch": (lambda: Mask.causal().to_torch_key_padding(3), MaskError, "this mask differs from query to query"),
+    # settings
+    "alpha 1": (lambda: Entmax(1.0), ConfigError,
+        "entmax alpha: got 1.0; expected 1 < alpha ≤ 2. Cure: use Softmax() for 1 and Sparsemax() for 2."),
+    "alpha above 2": (lambda: Entmax(2.1), ConfigError, "entmax alpha: got 2.1"),
+    "alpha NaN": (lambda: entmax(torch.zeros(1, 2), alpha=math.nan), ConfigError, "entmax alpha: got nan"),
+    "alpha to learn": (lambda: Entmax(2.0, learned=True), ConfigError, "expected 1 < alpha < 2"),
+    "alpha heads": (lambda: Entmax(1.5, num_heads=4), ConfigError, "with learned=True"),
+    "temperature": (lambda: Softmax(0.0), ConfigError, "Softmax temperature: got 0.0; expected more than 0"),
+    "estimator": (lambda: Hard("reinforce"), ConfigError, "Hard estimator: got 'reinforce'; expected one of argmax"),  # type: ignore[arg-type]
+    "hard temperature": (lambda: Hard("gumbel", temperature=0.0), ConfigError, "Hard temperature: got 0.0"),
+    "top 0": (lambda: TopK(0), ConfigError, "TopK k: got 0; expected at least 1"),
+    "local window": (lambda: LocalMonotonic(-1), ConfigError, "local window: got -1; expected 0 or more"),
+    "local-p window": (lambda: LocalPredictive(8, window=0), ConfigError, "expected both at least 1"),
+    "local-p alone": (lambda: LocalPredictive(8)(torch.zeros(1, 2, 3)), ConfigError, "pass query="),
+    "noise": (lambda: Monotonic(noise=-1.0), ConfigError, "Monotonic noise: got -1.0"),
+    "kernel": (lambda: Distance("cubic"), ConfigError, "Distance kernel: got 'cubic'; expected 'inverse' or 'gaussian'"),
+    "bandwidth": (lambda: Distance("gaussian", bandwidth=0.0), ConfigError, "Distance bandwidth: got 0.0; expected more than 0"),
+    "zero width": (lambda: Additive(8, 0, 4), ConfigError, "Additive key_dim: got 0; expected more than 0"),
+    "even filter": (lambda: LocationAware(8, 8, 4, width=4), ConfigError, "expected an odd number"),
+    "zero heads": (lambda: MultiHead(8, num_heads=0), ConfigError, "the number of heads: got num_heads=0"),
+    "heads do not divide": (lambda: MultiHead(512, num_heads=7), ConfigError,
+        "num_heads does not divide dim: got dim=512, num_heads=7; expected a multiple of num_heads."
+        " Cure: use dim=511, or a number of heads that divides 512."),
+    "key heads": (lambda: MultiHead(8, num_heads=4, num_key_heads=3), ConfigError, "num_key_heads does not divide num_heads"),
+    "impl": (lambda: Attention(impl="flash"), ConfigError, "impl: got 'flash'; expected one of auto, reference, sdpa"),
+    "impl twice": (lambda: MultiHead(8, num_heads=2, attention=Attention(), impl="sdpa"), ConfigError, "write Attention(…, impl=…)"),
+    "dropout": (lambda: Attention(dropout=1.0), ConfigError, "dropout: got 1.0; expected 0 ≤ dropout < 1"),
+    "attend dropout": (lambda: attend(X, Y, Y, dropout=-0.1), ConfigError, "dropout: got -0.1; expected 0 ≤ dropout < 1"),
+    "class, not object": (lambda: Attention(score=Dot), ConfigError,
+        "score must be an object, not a class: got Dot. Cure: write Dot()."),
+    "name, not object": (lambda: attend(X, Y, Y, align="softmax"), ConfigError,  # type: ignore[arg-type]
+        "align must be callable: got 'softmax'; expected an object such as Softmax()"),
+    "attention of a layer": (lambda: MultiHead(8, num_heads=2, attention=Additive(4, 4, 4)), ConfigError,  # type: ignore[arg-type]
+        "attention: got Additive; expected Attention(score=…, align=…)"),
+    "cache and keys": (lambda: layer(X, Y, cache=Cache()), ConfigError, "pass layer.prepare(memory) as keys"),
+    "prepare with positions": (lambda: MultiHead(8, num_heads=2, position=Rotary()).prepare(Y), ConfigError, "pass raw keys"),
+    # positions
+    "odd sinusoid": (lambda: sinusoid(torch.zeros(3), 5), ConfigError, "sinusoid dim: got 5; expected an even number"),
+    "sinusoid width": (lambda: Sinusoidal(6)(X), ShapeError, "input has the wrong width: got 8; expected 6"),
+    "beyond learned": (lambda: Learned(4, 8)(X, offset=2), ShapeError, "got 5 positions; expected at most 4"),
+    "learned width": (lambda: Learned(4, 6)(X), ShapeError, "input has the wrong width: got 8; expected 6"),
+    "odd rotary": (lambda: MultiHead(6, num_heads=2, position=Rotary())(torch.zeros(1, 2, 6)), ConfigError, "Rotary head dim: got 3"),
+    "alibi heads": (lambda: MultiHead(8, num_heads=2, position=ALiBi(4))(X), ShapeError, "got 2 heads; expected 4"),
+    "no alibi heads": (lambda: ALiBi(0), ConfigError, "ALiBi num_heads: got 0"),
+    "relative heads": (lambda: MultiHead(8, num_heads=2, position=Relative(4, 2))(X), ShapeError, "expected 4 of width 2"),
+    "relative shift": (lambda: relative_shift(torch.zeros(3, 5), 5), ShapeError, "columns of relative scores: got 5"),
+    # paths
+    "sdpa, every reason": (lambda: attend(X, Y, Y, score=Additive(8, 8, 4), align=Sigmoid(), impl="sdpa"), ImplementationUnavailable,
+        "impl='sdpa' cannot run here: score=Additive is not a dot product of transformed queries and keys;"
+        " align=Sigmoid is not Softmax; weights were asked for"),
+    # look-up and trace
+    "empty table": (lambda: lookup({}, 1), RegardError, "the table is empty"),
+    "words in a soft table": (lambda: lookup({"a": 1.0}, "b", score=Distance()), ShapeError, "a soft look-up mixes numbers: got 'a'"),
+    "query unlike keys": (lambda: lookup({1.0: 1.0}, (1.0, 2.0), score=Distance()), ShapeError, "the query is not like the keys"),
+    "trace of no model": (lambda: trace("model").__enter__(), ConfigError, "trace takes a model: got str"),  # type: ignore[arg-type]
+    "not JSON": (lambda: Trace.from_json("{"), RegardError, "this is not JSON"),
+    "not a trace": (lambda: Trace.from_json("[]"), RegardError, "this is not a trace"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TABLE)
+def test_mistake(case: str) -> None:
+    act, kind, text = TABLE[case]
+    with pytest.raises(kind, match=re.escape(text)):
+        act()
+
+
+def test_nothing_is_recorded_by_a_failed_call() -> None:
+    with trace() as seen:
+        with pytest.raises(MaskError):
+            layer(X, mask=torch.zeros(3, 3))
+        layer(X)
+    assert list(seen) == ["multihead.0"]
+    assert len(seen[0].calls) == 1
+
+
+def test_default_score_is_scaled_dot() -> None:
+    query, keys = torch.randn(2, 3, 8), torch.randn(2, 5, 8)
+    torch.testing.assert_close(attend(query, keys, keys).weights, attend(query, keys, keys, score=ScaledDot()).weights)

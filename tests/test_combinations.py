@@ -1,0 +1,216 @@
+"""Every score × every alignment × every kind of mask × every dtype: the promise of the library, in one table."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from regard import Attention, Mask, attend
+from regard.align import (
+    ALIGNS,
+    Align,
+    Entmax,
+    Hard,
+    LocalMonotonic,
+    LocalPredictive,
+    Monotonic,
+    Normalize,
+    Sigmoid,
+    Softmax,
+    Sparsemax,
+    TopK,
+)
+from regard.score import (
+    SCORES,
+    Additive,
+    Concat,
+    Cosine,
+    Distance,
+    Dot,
+    General,
+    Location,
+    LocationAware,
+    ScaledDot,
+    Score,
+)
+
+B, H, Q, K, D, V = 2, 2, 4, 5, 6, 3
+
+SCORE_MAKERS: dict[str, Callable[[], Score]] = {
+    "dot": Dot,
+    "scaled_dot": ScaledDot,
+    "general": lambda: General(D, D),
+    "additive": lambda: Additive(D, D, 7),
+    "concat": lambda: Concat(D, D, 7),
+    "cosine": lambda: Cosine(4.0, learned=True),
+    "location": lambda: Location(D, K),
+    "location_short": lambda: Location(D, K - 2),
+    "location_aware": lambda: LocationAware(D, D, 7, filters=2, width=3),
+    "distance_inverse": Distance,
+    "distance_gaussian": lambda: Distance("gaussian", bandwidth=2.0),
+    "distance_log": lambda: Distance("inverse", log=True),
+}  # fmt: skip
+ALIGN_MAKERS: dict[str, Callable[[], Align]] = {
+    "softmax": lambda: Softmax(0.7),
+    "sparsemax": Sparsemax,
+    "entmax": lambda: Entmax(1.5),
+    "entmax_1.3": lambda: Entmax(1.3),
+    "entmax_learned": lambda: Entmax(1.4, learned=True),
+    "normalize": Normalize,
+    "sigmoid": lambda: Sigmoid(-1.0),
+    "top_k": lambda: TopK(2),
+    "hard_argmax": Hard,
+    "hard_straight_through": lambda: Hard("straight_through"),
+    "hard_gumbel": lambda: Hard("gumbel", temperature=0.5),
+    "hard_gumbel_straight_through": lambda: Hard("gumbel_straight_through"),
+    "hard_sample": lambda: Hard("sample"),
+    "local_monotonic": lambda: LocalMonotonic(window=2),
+    "local_predictive": lambda: LocalPredictive(D, window=3),
+    "monotonic": lambda: Monotonic(noise=0.0),
+}
+SMOOTH = [
+    "softmax",
+    "entmax",
+    "entmax_1.3",
+    "entmax_learned",
+    "normalize",
+    "sigmoid",
+    "local_monotonic",
+    "monotonic",
+    "sparsemax",
+]
+SUMS_TO_ONE = {"softmax", "sparsemax", "entmax", "entmax_1.3", "entmax_learned", "top_k", "hard_argmax",
+               "hard_straight_through", "hard_gumbel", "hard_gumbel_straight_through", "hard_sample"}  # fmt: skip
+MASKS: dict[str, Mask | None] = {
+    "none": None,
+    "padding": Mask.padding([3, 5]),
+    "causal": Mask.causal(),
+    "empty": Mask.padding([0, 5]) & ~Mask.of(torch.arange(Q).eq(2).unsqueeze(-1)),
+}
+DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
+
+
+def inputs(dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+    query, keys, values = torch.randn(B, Q, D), torch.randn(B, K, D), torch.randn(B, K, V)
+    return tuple(x.to(dtype).requires_grad_() for x in (query, keys, values))  # type: ignore[return-value]
+
+
+def test_the_table_is_whole() -> None:
+    kinds = {type(make()) for make in SCORE_MAKERS.values()}, {type(make()) for make in ALIGN_MAKERS.values()}
+    assert kinds == (set(SCORES.values()), set(ALIGNS.values()))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("align", ALIGN_MAKERS)
+@pytest.mark.parametrize("score", SCORE_MAKERS)
+def test_weights_are_right(score: str, align: str, mask: str, dtype: torch.dtype) -> None:
+    layer = Attention(SCORE_MAKERS[score](), ALIGN_MAKERS[align]()).to(dtype)
+    query, keys, values = inputs(dtype)
+    out = layer(query, keys, values, mask=MASKS[mask])
+    rule = MASKS[mask]
+    allowed = torch.ones(B, Q, K, dtype=torch.bool) if rule is None else rule.dense(Q, K).expand(B, Q, K)
+    reachable = allowed.clone()
+    if score == "location_short":
+        reachable[..., K - 2 :] = False
+
+    assert out.weights.shape == (B, Q, K)
+    assert out.weights.dtype == out.context.dtype == dtype
+    assert torch.isfinite(out.weights).all()
+    assert (out.weights >= 0).all()
+    assert (out.weights[~reachable] == 0).all()
+    if align in SUMS_TO_ONE:
+        tolerance = {torch.bfloat16: 0.02, torch.float16: 0.003}.get(dtype, 1e-6)
+        expected = reachable.any(-1).to(torch.float64)
+        torch.testing.assert_close(out.weights.double().sum(-1), expected, atol=tolerance, rtol=0)
+    empty = ~allowed.any(-1)
+    assert (out.context[empty] == 0).all()
+
+    total = (out.context.float() ** 2).sum() + out.weights.float().square().sum()
+    if out.log_prob is not None:
+        assert (out.log_prob[empty] == 0).all()
+        assert (out.entropy[empty] == 0).all()
+        total = total + out.log_prob.sum() + out.entropy.sum()
+    total.backward()
+    for tensor in (query, keys, values, *layer.parameters()):
+        assert tensor.grad is None or torch.isfinite(tensor.grad).all()
+    query_gradient = query.grad if query.grad is not None else torch.zeros_like(query)
+    if "previous" not in layer.score.needs and align != "monotonic":  # there a row also acts on later rows
+        assert (query_gradient[empty] == 0).all()
+    if mask == "empty":
+        for tensor in (keys, values):  # the first sentence is empty altogether
+            assert tensor.grad is None or (tensor.grad[0] == 0).all()
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("align", SMOOTH)
+@pytest.mark.parametrize("score", SCORE_MAKERS)
+def test_gradients_are_exact(score: str, align: str, mask: str) -> None:
+    layer = Attention(SCORE_MAKERS[score](), ALIGN_MAKERS[align]()).double()
+    if score == "distance_inverse" and align == "sparsemax":
+        torch.manual_seed(3)  # away from the kinks, where there is no derivative
+    query, keys, values = inputs(torch.float64)
+    parameters = list(layer.parameters())
+
+    def function(query: Tensor, keys: Tensor, values: Tensor, *_: Tensor) -> tuple[Tensor, Tensor]:
+        out = layer(query, keys, values, mask=MASKS[mask])
+        return out.context, out.weights
+
+    assert torch.autograd.gradcheck(function, (query, keys, values, *parameters), atol=1e-6, rtol=1e-4, fast_mode=True)
+
+
+@pytest.mark.parametrize("align", ALIGN_MAKERS)
+@pytest.mark.parametrize("score", SCORE_MAKERS)
+def test_padding_and_batch_change_nothing(score: str, align: str) -> None:
+    layer = Attention(SCORE_MAKERS[score](), ALIGN_MAKERS[align]()).double().eval()
+    with torch.no_grad():
+        query, keys, values = inputs(torch.float64)
+        lengths = [3, 5]
+        junk = torch.full((B, 2, D), 9.0, dtype=torch.float64)
+        whole = layer(
+            query, torch.cat([keys, junk], 1), torch.cat([values, junk[..., :V]], 1), mask=Mask.padding(lengths)
+        )
+        for i, length in enumerate(lengths):
+            alone = layer(query[i : i + 1], keys[i : i + 1, :length], values[i : i + 1, :length])
+            torch.testing.assert_close(whole.weights[i : i + 1, :, :length], alone.weights, atol=1e-12, rtol=0)
+            torch.testing.assert_close(whole.context[i : i + 1], alone.context, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("align", [name for name in ALIGN_MAKERS if "local" not in name and name != "monotonic"])
+@pytest.mark.parametrize("score", [name for name in SCORE_MAKERS if "location" not in name])
+def test_order_of_keys_does_not_matter(score: str, align: str) -> None:
+    layer = Attention(SCORE_MAKERS[score](), ALIGN_MAKERS[align]()).double().eval()
+    query, keys, values = inputs(torch.float64)
+    order = torch.randperm(K)
+    plain, mixed = layer(query, keys, values), layer(query, keys[:, order], values[:, order])
+    torch.testing.assert_close(mixed.weights, plain.weights[..., order])
+    torch.testing.assert_close(mixed.context, plain.context)
+
+
+@pytest.mark.parametrize("align", ALIGN_MAKERS)
+@pytest.mark.parametrize("score", SCORE_MAKERS)
+def test_heads_are_one_more_leading_axis(score: str, align: str) -> None:
+    layer = Attention(SCORE_MAKERS[score](), ALIGN_MAKERS[align]()).double().eval()
+    query, keys, values = (torch.randn(B, H, n, d, dtype=torch.float64) for n, d in ((Q, D), (K, D), (K, V)))
+    mask = Mask.padding([3, 5])
+    together = layer(query, keys, values, mask=mask)
+    for h in range(H):
+        alone = layer(query[:, h], keys[:, h], values[:, h], mask=mask)
+        torch.testing.assert_close(together.weights[:, h], alone.weights)
+        torch.testing.assert_close(together.context[:, h], alone.context)
+
+
+def test_any_callable_is_a_score_and_an_alignment() -> None:
+    query, keys, values = inputs(torch.float64)
+
+    def manhattan(query: Tensor, keys: Tensor) -> Tensor:
+        return -(query.unsqueeze(-2) - keys.unsqueeze(-3)).abs().sum(-1)
+
+    def uniform(scores: Tensor, mask: Tensor | None) -> Tensor:
+        weights = torch.ones_like(scores) if mask is None else mask.expand_as(scores).to(scores.dtype)
+        return weights / weights.sum(-1, keepdim=True).clamp(min=1)
+
+    out = attend(query, keys, values, score=manhattan, align=uniform, mask=Mask.padding([3, 5]))
+    torch.testing.assert_close(out.context[0], values[0, :3].mean(0).expand(Q, V))
+    assert isinstance(Attention(manhattan, uniform), nn.Module)

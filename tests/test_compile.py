@@ -1,0 +1,179 @@
+"""Whole graphs: torch.compile(fullgraph=True), torch.export and autocast. No shape hook here: it breaks compilation."""
+
+import copy
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from regard import Attention, Mask, MultiHead, attend, trace
+from regard.align import (
+    Align,
+    Entmax,
+    Hard,
+    LocalMonotonic,
+    LocalPredictive,
+    Monotonic,
+    Normalize,
+    Sigmoid,
+    Softmax,
+    Sparsemax,
+    TopK,
+)
+from regard.attention import ALiBi, Cache, Position, Relative, Rotary
+from regard.score import Additive, Concat, Cosine, Distance, Dot, General, Location, LocationAware, ScaledDot, Score
+
+pytestmark = pytest.mark.bare
+
+SCORES: list[Score] = [
+    Dot(), ScaledDot(), General(4, 4), Additive(4, 4, 5), Concat(4, 4, 5), Cosine(2.0), Cosine(2.0, learned=True),
+    Location(4, 8), LocationAware(4, 4, 5, filters=2, width=3), Distance(), Distance("gaussian", log=True),
+]  # fmt: skip
+ALIGNS: list[Align] = [
+    Softmax(), Softmax(0.5), Sparsemax(), Entmax(1.5), Entmax(1.3), Entmax(1.5, learned=True), Normalize(), Sigmoid(),
+    TopK(2), Hard(), Hard("sample"), LocalMonotonic(1), LocalPredictive(4, window=2), Monotonic(noise=0.0),
+]  # fmt: skip
+
+
+def describe(part: object) -> str:
+    return str(part).partition("\n")[0]
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    torch.compiler.reset()
+
+
+class Encoder(nn.Module):
+    """What a model does: lengths in, masks made inside, a self- and a cross-attention."""
+
+    def __init__(self, position: Position | None = None) -> None:
+        super().__init__()
+        self.inner = MultiHead(8, num_heads=2, position=position)
+        self.cross = MultiHead(8, num_heads=2, attention=Attention(Additive(4, 4, 4), Entmax(1.5)))
+
+    def forward(self, x: Tensor, memory: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        x = x + self.inner(x, mask=Mask.causal()).context
+        out = self.cross(x, memory, mask=Mask.padding(lengths), need_weights=True)
+        assert out.weights is not None
+        return x + out.context, out.weights
+
+
+def example() -> tuple[Tensor, Tensor, Tensor]:
+    return torch.randn(2, 5, 8), torch.randn(2, 7, 8), torch.tensor([3, 7])
+
+
+def same_with_gradients(plain: nn.Module, compiled: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+    results = []
+    for model in (plain, compiled):
+        leaves = [x.clone().requires_grad_(x.is_floating_point()) for x in inputs]
+        outputs = [out for out in model(*leaves) if out is not None]
+        sum(out.square().sum() for out in outputs).backward()
+        results.append((outputs, [leaf.grad for leaf in leaves], [p.grad for p in plain.parameters()]))
+        plain.zero_grad()
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
+
+
+# The eager backend proves that the whole graph is captured; inductor, which writes C++, is tried on a model below.
+@pytest.mark.parametrize("score", SCORES, ids=describe)
+def test_every_score_compiles(score: Score) -> None:
+    layer = Attention(copy.deepcopy(score)).eval()
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    same_with_gradients(layer, compiled, (torch.randn(2, 3, 4), torch.randn(2, 5, 4), torch.randn(2, 5, 3)))
+
+
+@pytest.mark.parametrize("align", ALIGNS, ids=describe)
+def test_every_alignment_compiles(align: Align) -> None:
+    layer = Attention(Dot(), copy.deepcopy(align)).eval()
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    same_with_gradients(layer, compiled, (torch.randn(2, 3, 4), torch.randn(2, 5, 4), torch.randn(2, 5, 3)))
+
+
+@pytest.mark.parametrize("position", [None, Rotary(), ALiBi(2), Relative(2, 4)], ids=describe)
+def test_a_model_compiles(position: Position | None) -> None:
+    model = Encoder(position)
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    same_with_gradients(model, compiled, example())
+
+
+def test_a_model_compiles_with_inductor() -> None:
+    model = Encoder(Rotary())
+    same_with_gradients(model, torch.compile(model, fullgraph=True), example())
+
+
+def test_a_compiled_model_takes_a_mask_and_other_lengths() -> None:
+    layer = MultiHead(8, num_heads=2)
+    compiled = torch.compile(layer, fullgraph=True, dynamic=True, backend="aot_eager")
+    for length in (4, 6, 9):
+        x = torch.randn(2, length, 8)
+        mask = Mask.padding(torch.tensor([2, length])) & Mask.window(3)
+        torch.testing.assert_close(compiled(x, mask=mask).context, layer(x, mask=mask).context)
+
+
+def test_a_compiled_decoder_carries_its_cache() -> None:
+    layer = MultiHead(8, num_heads=2, position=Rotary())
+    compiled = torch.compile(layer, fullgraph=True, dynamic=True, backend="aot_eager")
+    x, cache, steps = torch.randn(2, 4, 8), Cache(), []
+    with torch.no_grad():
+        for t in range(4):
+            out = compiled(x[:, t : t + 1], mask=Mask.causal(), cache=cache)
+            cache = out.cache
+            steps.append(out.context)
+        torch.testing.assert_close(torch.cat(steps, 1), layer(x, mask=Mask.causal()).context)
+
+
+def test_a_trace_of_a_compiled_layer_says_that_it_is_empty() -> None:
+    layer = MultiHead(8, num_heads=2)
+    with trace() as seen:
+        torch.compile(layer, fullgraph=True, backend="aot_eager")(torch.randn(1, 3, 8))
+    with pytest.raises(KeyError, match="Compiled and exported modules record nothing"):
+        seen["multihead.0"]
+
+
+def test_export_with_dynamic_batch_and_length() -> None:
+    model = Encoder(Rotary()).eval()
+    batch, queries, keys = (torch.export.Dim(name, min=2, max=64) for name in ("batch", "queries", "keys"))
+    program = torch.export.export(
+        model, example(), dynamic_shapes=({0: batch, 1: queries}, {0: batch, 1: keys}, {0: batch})
+    )
+    x, memory, lengths = torch.randn(3, 6, 8), torch.randn(3, 9, 8), torch.tensor([1, 9, 4])
+    torch.testing.assert_close(program.module()(x, memory, lengths), model(x, memory, lengths))
+
+
+@pytest.mark.parametrize("align", [Softmax(), Sparsemax(), Entmax(1.5), Monotonic(noise=0.0)], ids=describe)
+def test_every_kind_of_alignment_exports(align: Align) -> None:
+    layer = MultiHead(8, num_heads=2, attention=Attention(align=copy.deepcopy(align))).eval()
+    x = torch.randn(2, 5, 8)
+    program = torch.export.export(layer, (x,), {"need_weights": True})
+    torch.testing.assert_close(program.module()(x, need_weights=True).weights, layer(x, need_weights=True).weights)
+
+
+@pytest.mark.parametrize("align", ALIGNS, ids=describe)
+@pytest.mark.parametrize("score", SCORES, ids=describe)
+def test_autocast(score: Score, align: Align) -> None:
+    layer = Attention(copy.deepcopy(score), copy.deepcopy(align)).eval()
+    query, keys, values = (torch.randn(2, n, 4).requires_grad_() for n in (3, 5, 5))
+    with torch.autocast("cpu", torch.bfloat16):
+        out = layer(query, keys, values, mask=Mask.padding([0, 4]))
+    assert torch.isfinite(out.weights).all()
+    assert (out.weights[0] == 0).all()
+    out.context.float().sum().backward()
+    assert values.grad is not None
+    assert torch.isfinite(values.grad).all()
+    assert query.grad is None or torch.isfinite(query.grad).all()
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_autocast_of_heads_is_near_full_precision(need_weights: bool) -> None:
+    layer = MultiHead(64, num_heads=4)
+    x = torch.randn(2, 9, 64)
+    with torch.autocast("cpu", torch.bfloat16):
+        out = layer(x, mask=Mask.causal(), need_weights=need_weights)
+    torch.testing.assert_close(out.context.float(), layer(x, mask=Mask.causal()).context, atol=0.05, rtol=0.05)
+
+
+def test_function_compiles() -> None:
+    compiled = torch.compile(attend, fullgraph=True, backend="aot_eager")
+    query, keys, values = torch.randn(2, 3, 4), torch.randn(2, 5, 4), torch.randn(2, 5, 3)
+    torch.testing.assert_close(compiled(query, keys, values).context, attend(query, keys, values).context)
