@@ -127,7 +127,7 @@ def test_facade_is_whole() -> None:
     }
     assert for_checkers == regard._HOME
     assert set(regard.__all__) == {*regard._HOME, "__version__"}
-    assert dir(regard) == regard.__all__
+    assert dir(regard) == sorted(regard.__all__)
     with pytest.raises(AttributeError, match="no attribute 'atend'"):
         regard.atend  # noqa: B018
 

@@ -41,9 +41,6 @@ def outside(figure, labels):
     return [b for b in boxes(figure, labels) if b.x0 < page.x0 or b.y0 < page.y0 or b.x1 > page.x1 or b.y1 > page.y1]
 
 
-# -------------------------------------------------------------------------------------------------------- one matrix
-
-
 def test_draws_the_weights_where_they_belong():
     given = weights(2, 3)
     ax = heatmap(given, ["la", "maison"], ["the", "white", "house"])
@@ -196,9 +193,6 @@ def test_colour_bar():
     assert outside(ax.figure, list(bar.get_yticklabels())) == []
 
 
-# ------------------------------------------------------------------------------------------------------------ errors
-
-
 @pytest.mark.parametrize(
     ("call", "error", "parts"),
     [
@@ -235,9 +229,6 @@ def test_a_used_figure_is_refused():
     figure.add_subplot()
     with pytest.raises(ConfigError, match="not empty"):
         heatmaps(weights(2, 3, 3), figure=figure)
-
-
-# ---------------------------------------------------------------------------------------------------- small multiples
 
 
 @pytest.mark.parametrize(("heads", "shape"), [(1, (1, 1)), (8, (1, 8)), (9, (3, 3)), (12, (3, 4)), (16, (4, 4))])
@@ -335,9 +326,6 @@ def test_titles_and_figure_can_be_given():
     assert heatmaps(weights(2, 3, 3), titles=iter("ab"), rows=iter("abc"))[0, 1].get_title("left") == "b"
 
 
-# ------------------------------------------------------------------------------------------------------------- files
-
-
 @pytest.mark.parametrize(
     ("suffix", "magic"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml"), ("PNG", b"\x89PNG")]
 )
@@ -371,9 +359,6 @@ def test_save_replaces_the_file_whole_or_not_at_all(tmp_path, monkeypatch):
 def test_save_in_a_subfigure(tmp_path):
     part = Figure().subfigures(1, 2)[0]
     assert save(heatmap([[1.0]], ax=part.add_subplot()), tmp_path / "part.png").stat().st_size > 1000
-
-
-# ---------------------------------------------------------------------------------------------------------- manners
 
 
 def test_settings_stay_untouched():

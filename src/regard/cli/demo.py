@@ -11,7 +11,7 @@ from regard.score import Additive, Cosine, Distance, Dot, General, Location, Sca
 from regard.viz import heatmap, heatmaps, save
 
 SENTENCE = ["the", "agreement", "on", "the", "European", "Economic", "Area", "was", "signed"]
-DIM, STEPS = 16, 300
+DIM, STEPS = 16, 40
 
 
 def demo(out: str) -> None:

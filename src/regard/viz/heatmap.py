@@ -44,7 +44,7 @@ def heatmap(
 ) -> "matplotlib.axes.Axes":
     """Draw one matrix [q k]: `rows` label the queries from top to bottom, `columns` the keys, on top.
 
-    Colours go from 0 to `maximum` (the largest weight); an exact zero is written "0", a rounded one "0.00".
+    Colours go from 0 (or below) to `maximum` (the largest weight); an exact zero reads "0", a rounded one "0.00".
     `values` writes the numbers: always, never, or (None) where they are few and fit. Without `ax` the figure
     is as large as the labels need; in a smaller `ax` every second, third… label is drawn.
 
