@@ -183,7 +183,7 @@ def test_need_weights_changes_nothing_else(impl: str) -> None:
         assert_close(with_weights.weights @ inputs[2], with_weights.context)
 
 
-def test_deck_example() -> None:
+def test_worked_example() -> None:
     score = Additive(2, 2, 2).double()
     with torch.no_grad():
         score.to_query.weight.copy_(0.5 * torch.eye(2))
@@ -391,6 +391,13 @@ def test_bias_broadcasts_alike_in_both_implementations(
     bias = torch.randn(shape, dtype=torch.float64)
     out = attend(*inputs, bias=bias, need_weights=need_weights)
     assert_close(out.context, attend(*inputs, bias=bias.expand(3, 5)).context)
+
+
+def test_bias_of_keys_row_by_row() -> None:
+    inputs, score = random_inputs((2,), 3, 5), LocationAware(4, 4, 5, filters=2, width=3).double()
+    bias = torch.randn(5, dtype=torch.float64)
+    out = attend(*inputs, score=score, bias=bias)
+    assert_close(out.context, attend(*inputs, score=score, bias=bias.expand(3, 5)).context)
 
 
 # ── properties ──────────────────────────────────────────────────────────────────────────────────────────────────────

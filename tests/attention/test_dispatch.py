@@ -8,7 +8,7 @@ from torch.testing import assert_close
 from regard.align import Entmax, Softmax
 from regard.attention import IMPLEMENTATIONS, Attention, attend, dispatch, reasons_against_sdpa
 from regard.base import ConfigError, ImplementationUnavailable, RegardError
-from regard.score import Additive, Cosine, Dot, DotForm, General, ScaledDot
+from regard.score import Additive, Cosine, Dot, General, ScaledDot
 
 WEIGHTS = "weights were asked for (by need_weights=True or a trace), and this kernel has none"
 SCORE = "score=Additive is not a dot product of transformed queries and keys"
@@ -85,16 +85,6 @@ def test_a_score_that_changes_compare_is_not_its_parent() -> None:
     with_weights = attend(query, keys, values, score=Fivefold())
     without = attend(query, keys, values, score=Fivefold(), need_weights=False)
     assert_close(with_weights.context, without.context)
-
-
-def test_a_score_that_is_no_product_this_time() -> None:
-    class Sometimes(Dot):
-        def as_dot(self, query: Tensor, keys: Tensor) -> DotForm | None:
-            return None
-
-    query = torch.randn(3, 2, 4)
-    out = attend(query, query, query, score=Sometimes(), need_weights=False)
-    assert_close(out.context, attend(query, query, query, score=Dot()).context)
 
 
 def test_leading_axes_spread() -> None:

@@ -77,9 +77,9 @@ def test_one_module_serves_two_memories_in_turn(name: str) -> None:
 def test_dot_form_equals_compare(name: str) -> None:
     score, query = MAKE[name](), torch.randn(2, 3, 4)
     keys = score.prepare(torch.randn(2, 5, 4)).keys
-    form = score.as_dot(query, keys)
-    assert (form is not None) == (name in {"dot", "scaled_dot", "general", "cosine"})
-    if form is not None:
+    assert score.is_dot == (name in {"dot", "scaled_dot", "general", "cosine"})
+    if score.is_dot:
+        form = score.as_dot(query, keys)
         torch.testing.assert_close(form.scale * form.query @ form.keys.mT, score.compare(query, keys))
 
 

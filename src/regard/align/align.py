@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.base import MaskError
+from regard.base import MaskError, ShapeError
 
 
 class Alignment(NamedTuple):
@@ -52,12 +52,14 @@ def rows(
             expected="torch.bool",
             cure="pass additive values as bias=, or compare: mask != 0",
         )
+    if scores.shape[-1] == 0:
+        raise ShapeError("there are no keys to align", got=list(scores.shape), cure="attend gives zeros for no keys")
     allowed = scores != -math.inf
     if mask is not None:
         allowed = allowed & mask
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    limit = torch.finfo(scores.dtype).max / 4  # differences of two such numbers are finite
-    return scores.clamp(max=limit).masked_fill(~allowed, -limit), allowed
+    limit = torch.finfo(scores.dtype).max / 8  # differences of such numbers are finite, and masked keys are lowest
+    return scores.clamp(-limit, limit).masked_fill(~allowed, -2 * limit), allowed
 
 
 def blank(weights: Tensor, allowed: Tensor, dtype: torch.dtype) -> Tensor:

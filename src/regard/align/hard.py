@@ -53,6 +53,7 @@ class Hard(Align):
     def forward(self, scores: Tensor, mask: Tensor | None = None) -> Alignment:
         """One-hot weights (relaxed for `"gumbel"` in training); zeros in an empty row."""
         filled, allowed = rows(scores, mask)
+        filled = filled - filled.amax(-1, keepdim=True).detach()  # noise must not drown in large scores
         dtype = scores.dtype
         if self.estimator == "sample":
             choice = _one_hot((filled + _gumbel(filled) if self.training else filled).detach())

@@ -18,8 +18,8 @@ def _check_window(window: int) -> None:
 class LocalMonotonic(Align):
     """local-m: query t looks at keys t−D … t+D only, aligned by `base` (softmax unless told).
 
-    `step` is the time of the first query: 0 in a whole pass, t in step-by-step decoding. A query later than the
-    last key + D has an empty window, and so zero weights.
+    `step` is the time of the first query: 0 in a whole pass, t (or a tensor [*b]) in step-by-step decoding. A query
+    later than the last key + D has an empty window, and so zero weights.
 
     >>> LocalMonotonic(window=1)(torch.zeros(1, 3, 3)).weights
     tensor([[[0.5000, 0.5000, 0.0000],
@@ -38,7 +38,10 @@ class LocalMonotonic(Align):
     def forward(self, scores: Tensor, mask: Tensor | None = None, *, step: int | Tensor = 0) -> Alignment:
         """The alignment inside the window."""
         _, allowed = rows(scores, mask)
-        time = step + torch.arange(scores.shape[-2], device=scores.device)  # [q]; [*b q] for a step per sentence
+        time = torch.arange(scores.shape[-2], device=scores.device)
+        if isinstance(step, Tensor) and step.ndim > 0:  # a step for each sentence: batch axes come first
+            step = step.reshape(*step.shape, *[1] * (scores.ndim - 1 - step.ndim))
+        time = time + step  # [q] or [*b q]
         key = torch.arange(scores.shape[-1], device=scores.device)
         inside = (key - time.unsqueeze(-1)).abs() <= self.window
         return self.base(scores, allowed & inside)
@@ -86,7 +89,8 @@ class LocalPredictive(Align):
         key = torch.arange(allowed.shape[-1], device=query.device)
         first = torch.where(allowed, key, allowed.shape[-1]).amin(-1, keepdim=True)
         last = torch.where(allowed, key + 1, 0).amax(-1, keepdim=True)
-        share = torch.sigmoid(self.to_centre(torch.tanh(self.to_hidden(query))).float())
+        energy = self.to_centre(torch.tanh(self.to_hidden(query)))
+        share = torch.sigmoid(energy.to(torch.promote_types(energy.dtype, torch.float32)))
         return first + (last - first).clamp(min=0) * share
 
     def forward(self, scores: Tensor, mask: Tensor | None = None, *, query: Tensor | None = None) -> Alignment:

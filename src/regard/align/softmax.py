@@ -20,7 +20,9 @@ def softmax(
             [0.0000, 0.0000, 0.0000]])
     """
     filled, allowed = rows(scores, mask)
-    return blank((filled / temperature if temperature != 1.0 else filled).softmax(-1), allowed, scores.dtype)
+    if temperature != 1.0:
+        filled = (filled - filled.amax(-1, keepdim=True).detach()) / temperature  # a large score stays finite
+    return blank(filled.softmax(-1), allowed, scores.dtype)
 
 
 class Softmax(Align):

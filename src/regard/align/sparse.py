@@ -1,7 +1,7 @@
 """Sparse alignments: sparsemax (Martins & Astudillo 2016) and α-entmax (Peters, Niculae & Martins 2019).
 
 Both project the scores onto the simplex, so weak keys get a weight of exactly zero. The threshold is found without
-gradient; one Newton step from the solution then carries the exact (implicit) gradient, to the scores and to α.
+gradient; Newton steps from the solution then carry the exact (implicit) gradient, to the scores and to α.
 """
 
 import math
@@ -14,6 +14,7 @@ from regard.align.align import Align, Alignment, blank, rows
 from regard.base import ConfigError
 
 BISECTIONS, NEWTON_STEPS = 16, 8
+LOWEST = 1.001  # of a learnt α: softmax for all purposes
 
 
 def sparsemax(scores: Float[Tensor, "*b q k"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*b q k"]:
@@ -52,14 +53,21 @@ def entmax(
             )
         if alpha == 2:
             return sparsemax(scores, mask)
+        alpha = float(alpha)
+    elif not torch.compiler.is_compiling() and not bool(((alpha > 1) & (alpha <= 2)).all()):
+        raise ConfigError("entmax alpha", got=alpha.tolist(), expected="1 < alpha ≤ 2 everywhere")
+    return _entmax(scores, mask, alpha)
+
+
+def _entmax(scores: Tensor, mask: Tensor | None, alpha: float | Tensor) -> Tensor:
     filled, allowed = rows(scores, mask)
     z = filled - filled.amax(-1, keepdim=True).detach()  # the largest weight now has 1 + (α−1)(0 − μ) ≤ 1, so μ ≥ 0
     power = alpha.to(z.dtype) - 1 if isinstance(alpha, Tensor) else alpha - 1
     with torch.no_grad():
         shift = _solve(z, power)
+    for _ in range(2):  # at the solution already: one step makes the first derivative exact, two the second
         weights = _exponential(z - shift, power)
-        slope = _slope(weights, power)
-    shift = shift + (_exponential(z - shift, power).sum(-1, keepdim=True) - 1) / slope
+        shift = shift + (weights.sum(-1, keepdim=True) - 1) / _slope(weights, power)
     return blank(_exponential(z - shift, power), allowed, scores.dtype)
 
 
@@ -73,7 +81,8 @@ def _exponential(x: Tensor, power: float | Tensor) -> Tensor:
 
 def _slope(weights: Tensor, power: float | Tensor) -> Tensor:
     """−d/dμ of the row sum: Σ w^(1−p) over the support."""
-    return torch.where(weights > 0, weights ** (1 - power), 0.0).sum(-1, keepdim=True)
+    support = weights > 0
+    return torch.where(support, torch.where(support, weights, 1.0) ** (1 - power), 0.0).sum(-1, keepdim=True)
 
 
 def _solve(z: Tensor, power: float | Tensor) -> Tensor:
@@ -101,7 +110,7 @@ class Sparsemax(Align):
 
 
 class Entmax(Align):
-    """α-entmax with α fixed, or learnt (`learned=True`) as 1 + sigmoid(θ); one α per head with `num_heads`."""
+    """α-entmax with α fixed, or learnt (`learned=True`) between 1.001 and 2; one α per head with `num_heads`."""
 
     theta: Tensor | None
 
@@ -111,15 +120,13 @@ class Entmax(Align):
             raise ConfigError(
                 "entmax alpha", got=alpha, expected="1 < alpha ≤ 2", cure="use Softmax() for 1 and Sparsemax() for 2"
             )
-        if learned and alpha == 2:
-            raise ConfigError(
-                "entmax alpha to start learning from", got=alpha, expected="1 < alpha < 2", cure="start at 1.5"
-            )
+        if learned and not LOWEST < alpha < 2:
+            raise ConfigError("entmax alpha to start learning from", got=alpha, expected=f"{LOWEST} < alpha < 2")
         if num_heads is not None and (num_heads < 1 or not learned):
             raise ConfigError("entmax num_heads", got=num_heads, expected="a positive number, with learned=True")
         self._alpha = alpha
         shape = () if num_heads is None else (num_heads, 1, 1)  # broadcasts to [*b h q k]
-        start = math.log((alpha - 1) / (2 - alpha)) if learned else 0.0
+        start = math.log((alpha - LOWEST) / (2 - alpha)) if learned else 0.0
         self.theta = nn.Parameter(torch.full(shape, start)) if learned else None
 
     @property
@@ -127,11 +134,14 @@ class Entmax(Align):
         """The α in use."""
         if self.theta is None:
             return self._alpha
-        return 1 + self.theta.sigmoid().clamp(min=1e-3)  # at 1.001 it is softmax for all purposes
+        return LOWEST + (2 - LOWEST) * self.theta.sigmoid()
 
     def forward(self, scores: Tensor, mask: Tensor | None = None) -> Alignment:
         """Weights that sum to one in every row that is not empty."""
-        return Alignment(entmax(scores, mask, alpha=self.alpha))
+        alpha = self.alpha
+        return Alignment(
+            _entmax(scores, mask, alpha) if isinstance(alpha, Tensor) else entmax(scores, mask, alpha=alpha)
+        )
 
     def extra_repr(self) -> str:
         """α, fixed or where it started."""

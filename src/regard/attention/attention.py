@@ -133,7 +133,7 @@ class Attention(nn.Module):
     ) -> AttentionOutput:
         """As `forward`, unseen by a trace: for layers that record under their own name."""
         dropout = self.dropout if self.training else 0.0
-        return _attend(
+        out = _attend(
             query,
             keys,
             values,
@@ -147,6 +147,7 @@ class Attention(nn.Module):
             need_weights,
             self.impl,
         )
+        return out if need_weights else out._replace(weights=None)
 
     def extra_repr(self) -> str:
         """What is not a submodule."""
@@ -172,32 +173,36 @@ def _attend(
     need_weights: bool,
     impl: str,
 ) -> AttentionOutput:
-    lead = _check(query, keys, values, bias, dropout)
+    lead = _check(query, keys, values, bias, previous, dropout)
     num_queries, num_keys = query.shape[-2], values.shape[-2]
+    if isinstance(keys, Prepared) and not isinstance(score, Score):
+        keys = keys.keys  # a plain callable has nothing to prepare
+    if bias is not None and bias.ndim < 2:
+        bias = bias.reshape(1, -1)
     if num_keys == 0:  # nothing to attend to: every row is empty
-        weights = query.new_zeros(*lead, num_queries, 0) if need_weights else None
-        return AttentionOutput(values.new_zeros(*lead, num_queries, values.shape[-1]), weights)
+        weights = query[..., :0].expand(*lead, -1, -1)
+        return AttentionOutput(weights.to(values.dtype) @ values, weights)
     if choose(impl, score, align, need_weights=need_weights) == "sdpa":
         assert isinstance(score, Score)
         return AttentionOutput(sdpa(query, keys, values, score, align, mask, bias, dropout))
     allowed = None if mask is None else mask.dense(num_queries, num_keys, device=query.device)
     if "previous" in getattr(score, "needs", ()) and num_queries > 1:
-        out = _row_by_row(query, keys, values, score, align, allowed, bias, previous, step, dropout)
-    else:
-        history = {"query": query, "previous": previous, "step": step}
-        scores = _pick(score, query, keys, history)  # ① how well does each key answer the query?
-        _check_pairs("score", score, scores, num_queries, num_keys)
-        if bias is not None:
-            scores = scores + bias
-        allowed = None if allowed is None else fit(allowed, scores.shape)
-        alignment = _pick(align, scores, allowed, history)  # ② how much of each key does the query take?
-        if isinstance(alignment, Tensor):
-            alignment = Alignment(alignment)
-        _check_pairs("weight", align, alignment.weights, num_queries, num_keys)
-        weights = F.dropout(alignment.weights, dropout) if dropout > 0 else alignment.weights
-        context = weights.to(values.dtype) @ values  # ③ what does it get?
-        out = AttentionOutput(context, *alignment)
-    return out if need_weights else out._replace(weights=None)
+        return _row_by_row(query, keys, values, score, align, allowed, bias, previous, step, dropout)
+    history = {"query": query, "previous": previous, "step": step}
+
+    scores = _pick(score, query, keys, history)  # ① how well does each key answer the query?
+    _check_pairs("score", score, scores, num_queries, num_keys)
+    scores = scores if scores.shape[:-2] == lead else scores.expand(*lead, -1, -1)
+    scores = scores if bias is None else scores + bias
+
+    allowed = None if allowed is None else fit(allowed, scores.shape)
+    alignment = _pick(align, scores, allowed, history)  # ② how much of each key does the query take?
+    alignment = Alignment(alignment) if isinstance(alignment, Tensor) else alignment
+    _check_pairs("weight", align, alignment.weights, num_queries, num_keys)
+
+    weights = F.dropout(alignment.weights, dropout) if dropout > 0 else alignment.weights
+    context = weights.to(values.dtype) @ values  # ③ what does it get?
+    return AttentionOutput(context, *alignment)
 
 
 def _row_by_row(
@@ -264,7 +269,12 @@ def _checked(role: str, part: Any, default: nn.Module) -> Any:
 
 
 def _check(
-    query: Tensor, keys: Tensor | Prepared, values: Tensor, bias: Tensor | None, dropout: float
+    query: Tensor,
+    keys: Tensor | Prepared,
+    values: Tensor,
+    bias: Tensor | None,
+    previous: Tensor | None,
+    dropout: float,
 ) -> tuple[int, ...]:
     """The leading axes of the result, once everything fits."""
     key_tensor = keys.keys if isinstance(keys, Prepared) else keys
@@ -287,15 +297,16 @@ def _check(
     _check_dropout(dropout)
     lead = broadcast(query, key_tensor, values)
     if bias is not None:
-        shape = (*lead, query.shape[-2], values.shape[-2])
-        fits = zip(reversed(bias.shape), reversed(shape), strict=False)
-        if bias.ndim > len(shape) or any(have not in (1, want) for have, want in fits):
-            raise ShapeError(
-                "the bias does not fit the scores",
-                got=list(bias.shape),
-                expected=f"a tensor that broadcasts to {list(shape)}",
-            )
+        _check_spreads("the bias does not fit the scores", bias, (*lead, query.shape[-2], values.shape[-2]))
+    if previous is not None:
+        _check_spreads("the previous weights do not fit the keys", previous, (*lead, values.shape[-2]))
     return lead
+
+
+def _check_spreads(what: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
+    axes = zip(reversed(tensor.shape), reversed(shape), strict=False)
+    if tensor.ndim > len(shape) or any(have not in (1, want) for have, want in axes):
+        raise ShapeError(what, got=list(tensor.shape), expected=f"a tensor that broadcasts to {list(shape)}")
 
 
 def _check_dropout(dropout: float) -> None:
@@ -305,7 +316,7 @@ def _check_dropout(dropout: float) -> None:
 
 def _check_pairs(what: str, part: Any, result: Any, num_queries: int, num_keys: int) -> None:
     """A score or an alignment, ours or the caller's, has given one number for each pair."""
-    if not isinstance(result, Tensor) or result.shape[-2] != num_queries or result.shape[-1] != num_keys:
+    if not isinstance(result, Tensor) or result.ndim < 2 or result.shape[-2:] != (num_queries, num_keys):
         raise ShapeError(
             f"{getattr(part, '__name__', type(part).__name__)} returned no {what} for each pair",
             got=list(result.shape) if isinstance(result, Tensor) else type(result).__name__,

@@ -25,7 +25,7 @@ def check_impl(impl: str) -> str:
 def reasons_against_sdpa(score: Any, align: Any, *, need_weights: bool) -> list[str]:
     """Every reason why torch's fused kernel cannot do this; empty if it can."""
     reasons = []
-    if not _is_dot(score):
+    if not getattr(score, "is_dot", False):
         reasons.append(f"score={_name(score)} is not a dot product of transformed queries and keys")
     if type(align) is not Softmax:
         reasons.append(f"align={_name(align)} is not Softmax")
@@ -39,7 +39,7 @@ def choose(impl: str, score: Any, align: Any, *, need_weights: bool) -> str:
     if impl == "reference":
         return impl
     if impl == "auto":  # the same question as below, without making sentences
-        fits = not need_weights and type(align) is Softmax and _is_dot(score)
+        fits = not need_weights and type(align) is Softmax and getattr(score, "is_dot", False)
         return "sdpa" if fits else "reference"
     reasons = reasons_against_sdpa(score, align, need_weights=need_weights)
     if reasons:
@@ -47,11 +47,6 @@ def choose(impl: str, score: Any, align: Any, *, need_weights: bool) -> str:
             f"impl={impl!r} cannot run here: " + "; ".join(reasons), cure="use impl='auto' or impl='reference'"
         )
     return impl
-
-
-def _is_dot(score: Any) -> bool:
-    """A score that can be written as a dot product overrides `as_dot`."""
-    return isinstance(score, Score) and type(score).as_dot is not Score.as_dot
 
 
 def _name(part: Any) -> str:
@@ -71,7 +66,6 @@ def sdpa(
     """The context [*b q v] through `torch.nn.functional.scaled_dot_product_attention`."""
     prepared = keys if isinstance(keys, Prepared) else score.prepare(keys)
     form = score.as_dot(query, prepared.keys)
-    assert form is not None
     query, keys = form.query, form.keys
     lead = broadcast(query, keys, values)
     num_queries, num_keys = query.shape[-2], keys.shape[-2]
@@ -80,9 +74,9 @@ def sdpa(
     extra = None if causal else _additive(mask, bias, (*lead, num_queries, num_keys), query, align.temperature)
     four = _four_axes(lead)
     context = F.scaled_dot_product_attention(
-        query.expand(*lead, -1, -1).reshape(*four, num_queries, -1),
-        keys.expand(*lead, -1, -1).reshape(*four, num_keys, -1),
-        values.expand(*lead, -1, -1).reshape(*four, num_keys, -1),
+        query.expand(*lead, -1, -1).reshape(*four, num_queries, query.shape[-1]),
+        keys.expand(*lead, -1, -1).reshape(*four, num_keys, keys.shape[-1]),
+        values.expand(*lead, -1, -1).reshape(*four, num_keys, values.shape[-1]),
         attn_mask=None if extra is None else _reshape_mask(extra, lead, four),
         dropout_p=dropout,
         is_causal=causal,
@@ -120,7 +114,7 @@ def _additive(
         allowed = fit(mask.dense(shape[-2], shape[-1], device=query.device), shape)
     if bias is None:
         return allowed
-    bias = bias.to(query.dtype) / temperature
+    bias = (bias.to(query.dtype) / temperature).clamp(max=torch.finfo(query.dtype).max / 8)  # +∞ takes the row
     return bias if allowed is None else torch.where(allowed, bias, -math.inf)
 
 

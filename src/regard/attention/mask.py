@@ -107,7 +107,10 @@ class Mask:
     def to_torch_attention(
         self, num_queries: int, num_keys: int, *, device: torch.device | str | None = None
     ) -> Bool[Tensor, "..."]:
-        """For `attn_mask` of `torch.nn.MultiheadAttention`: True = may *not* attend."""
+        """For `attn_mask` of `torch.nn.MultiheadAttention`: True = may *not* attend.
+
+        With batch axes the result is [b q k]; torch wants [b·h q k]: `.repeat_interleave(num_heads, 0)`.
+        """
         dense = self.dense(num_queries, num_keys, device=device)
         return ~dense.expand(*dense.shape[:-2], num_queries, num_keys)
 
@@ -121,7 +124,7 @@ class Mask:
                 expected="a mask of keys alone, such as Mask.padding",
                 cure="use to_torch_attention",
             )
-        return ~dense.squeeze(-2)
+        return ~dense.squeeze(-2).expand(*dense.shape[:-2], num_keys)
 
     def __and__(self, other: "Mask | Tensor") -> "Mask":
         return _Both(self, _operand(other))
@@ -187,7 +190,7 @@ def _check_boolean(mask: Tensor) -> None:
 
 def _lengths(lengths: Tensor | Sequence[int]) -> tuple[Tensor, int]:
     """Lengths as a tensor, and the longest; looked at once, when the mask is made, and not inside a captured graph."""
-    tensor = lengths if isinstance(lengths, Tensor) else torch.as_tensor(lengths)
+    tensor = lengths if isinstance(lengths, Tensor) else torch.as_tensor(lengths, dtype=None if lengths else torch.long)
     if tensor.dtype.is_floating_point or tensor.dtype.is_complex or tensor.dtype == torch.bool:
         nan = " with NaN" if tensor.dtype.is_floating_point and bool(tensor.isnan().any()) else ""
         raise MaskError(
@@ -226,7 +229,8 @@ class _Padding(Mask):
                 expected=f"at most {size}",
                 cure=f"lengths count the {what} that are not padding",
             )
-        inside = torch.arange(size, device=device) < self.lengths.to(device or self.lengths.device).unsqueeze(-1)
+        lengths = self.lengths if device is None else self.lengths.to(device)
+        inside = torch.arange(size, device=lengths.device) < lengths.unsqueeze(-1)
         return inside.unsqueeze(-1 if self.of_queries else -2)  # [*b q 1] or [*b 1 k]
 
 

@@ -87,6 +87,10 @@ class MultiHead(nn.Module):
         query_heads = _split(self.to_query(query), self.num_heads)  # [*b h q d]
         key_heads: Tensor | Prepared
         if isinstance(keys, Memory):
+            if values is not None:
+                raise ConfigError(
+                    "a prepared memory has its values", got="values as well", cure="prepare(keys, values)"
+                )
             key_heads, value_heads = Prepared(self._repeat(keys.keys.keys)), keys.values
         else:
             raw_heads, value_heads = self._project(query if keys is None else keys, values)

@@ -33,7 +33,8 @@ class Position(Protocol):
 
 def _angles(positions: Tensor, dim: int, base: float) -> Tensor:
     """pos / base^(2i/dim) for i = 0 … dim/2 − 1: [*p dim/2]."""
-    frequency = torch.exp(torch.arange(0, dim, 2, device=positions.device) * (-math.log(base) / dim))
+    exponents = torch.arange(0, dim, 2, device=positions.device, dtype=positions.dtype)
+    frequency = torch.exp(exponents * (-math.log(base) / dim))
     return positions.unsqueeze(-1) * frequency
 
 
@@ -68,7 +69,8 @@ class Sinusoidal(nn.Module):
         """x plus its positions."""
         if x.shape[-1] != self.dim:
             raise ShapeError("input has the wrong width", got=x.shape[-1], expected=self.dim)
-        positions = torch.arange(x.shape[-2], device=x.device, dtype=torch.float32) + offset
+        dtype = torch.promote_types(x.dtype, torch.float32)
+        positions = torch.arange(x.shape[-2], device=x.device, dtype=dtype) + offset
         return x + sinusoid(positions, self.dim, base=self.base).to(x.dtype)
 
     def extra_repr(self) -> str:
@@ -93,11 +95,11 @@ class Learned(nn.Module):
         if x.shape[-1] != self.weight.shape[1]:
             raise ShapeError("input has the wrong width", got=x.shape[-1], expected=self.weight.shape[1])
         end = offset + x.shape[-2]
-        if end > self.weight.shape[0]:
+        if offset < 0 or end > self.weight.shape[0]:
             raise ShapeError(
-                "there is no vector for the last position",
-                got=f"{end} positions",
-                expected=f"at most {self.weight.shape[0]}",
+                "there is no vector for some position",
+                got=f"positions {offset} to {end - 1}",
+                expected=f"0 to {self.weight.shape[0] - 1}",
                 cure="build Learned with a larger max_positions, or use Sinusoidal",
             )
         return x + self.weight[offset:end].to(x.dtype)
@@ -124,7 +126,8 @@ def rotate(
 def _places(query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
     """Positions of queries [q] and keys [k]; the last query stands at the last key."""
     num_queries, num_keys = query.shape[-2], keys.shape[-2]
-    positions = torch.arange(min(0, num_keys - num_queries), num_keys, device=query.device, dtype=torch.float32)
+    dtype = torch.promote_types(query.dtype, torch.float32)
+    positions = torch.arange(min(0, num_keys - num_queries), num_keys, device=query.device, dtype=dtype)
     return positions[-num_queries:] if num_queries else positions[:0], positions[positions.shape[0] - num_keys :]
 
 
@@ -218,7 +221,8 @@ class Relative(nn.Module):
                 expected=f"{num_heads} of width {head_dim}",
             )
         num_queries, num_keys = query.shape[-2], keys.shape[-2]
-        distance = torch.arange(num_keys - 1, -num_queries, -1.0, device=query.device)  # k−1 … −(q−1)
+        dtype = torch.promote_types(query.dtype, torch.float32)
+        distance = torch.arange(num_keys - 1, -num_queries, -1, device=query.device, dtype=dtype)  # k−1 … −(q−1)
         table = sinusoid(distance, self.dim).to(query.dtype)
         projected = self.to_keys(table).unflatten(-1, (num_heads, head_dim)).transpose(-2, -3)  # [h w d]
         bias = relative_shift((query + self.place) @ projected.mT, num_keys) * head_dim**-0.5

@@ -1,6 +1,6 @@
 """Attention as soft look-up: a table of keys and values, asked with a query that need not be one of the keys."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -36,15 +36,28 @@ def lookup(table: Mapping[Any, Any], query: Any, *, score: Score | None = None, 
         if query not in table:
             raise KeyError(f"{query!r} is not in the table; pass score=Distance() to mix the values of near keys")
         return Found(table[query], weights)
-    keys = torch.stack([_vector(key) for key in table])
-    values = torch.stack([_vector(value) for value in table.values()])
+    keys, values = _matrix("keys", table), _matrix("values", table.values())
     asked = _vector(query)
     if asked.shape != keys.shape[1:]:
         raise ShapeError("the query is not like the keys", got=list(asked.shape), expected=list(keys.shape[1:]))
     out = attend(asked.unsqueeze(0), keys, values, score=score, align=align or Normalize())
     assert out.weights is not None
+    if not out.weights.any():
+        raise RegardError(
+            "no key is near enough to have weight",
+            got=repr(query),
+            cure="use a larger bandwidth, or Distance(…, log=True) with align=Softmax()",
+        )
     value = out.context[0].tolist()
     return Found(value[0] if len(value) == 1 else value, dict(zip(table, out.weights[0].tolist(), strict=True)))
+
+
+def _matrix(name: str, items: Iterable[Any]) -> Tensor:
+    vectors = [_vector(item) for item in items]
+    widths = {len(vector) for vector in vectors}
+    if len(widths) > 1:
+        raise ShapeError(f"{name} of a soft look-up differ in width", got=sorted(widths), expected="one width")
+    return torch.stack(vectors)
 
 
 def _vector(item: Any) -> Tensor:

@@ -65,7 +65,7 @@ class Record:
         elif self.axes.count("b") > 1:
             weights = weights.reshape(-1, *weights.shape[self.axes.count("b") :])[batch]
         rows, columns = _labels_of(self.rows, batch), _labels_of(self.columns, batch)
-        weights = weights[..., : len(rows) if rows else None, : len(columns) if columns else None]
+        weights = weights[..., : None if rows is None else len(rows), : None if columns is None else len(columns)]
         return replace(self, calls=[weights], rows=rows, columns=columns)
 
 
@@ -146,7 +146,11 @@ class Trace(Mapping[str, Record]):
         return len(self._records)
 
     def __repr__(self) -> str:
-        return f"Trace({', '.join(f'{name} {list(record.weights.shape)}' for name, record in self._records.items())})"
+        def line(record: Record) -> str:
+            times = f" × {len(record.calls)}" if len(record.calls) > 1 else ""
+            return f"{record.name} {list(record.calls[0].shape)}{times}"
+
+        return f"Trace({', '.join(map(line, self._records.values()))})"
 
     def _name(self, module: nn.Module | None) -> str:
         if module is None:
@@ -219,7 +223,7 @@ def watched(module: nn.Module | None) -> bool:
 def record(module: nn.Module | None, weights: Tensor | None, *, heads: bool = False) -> None:
     """Hand the weights of a layer to the traces that want them."""
     assert weights is not None
-    array = weights.detach().to("cpu", torch.promote_types(weights.dtype, torch.float32)).numpy()
+    array = weights.detach().to("cpu", torch.promote_types(weights.dtype, torch.float32)).numpy().copy()
     for seen in _ACTIVE.get():
         if seen._wants(module):
             seen._add(module, array, heads)

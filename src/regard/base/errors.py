@@ -15,13 +15,6 @@ class RegardError(ValueError):
         text = what + (": " + "; ".join(facts) if facts else "")
         super().__init__(text + (f". Cure: {cure}." if cure else ""))
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.what, self.got, self.expected, self.cure)
-
-
-def _rebuild(kind: type[RegardError], what: str, got: object, expected: object, cure: str | None) -> RegardError:
-    return kind(what, got=got, expected=expected, cure=cure)
-
 
 class ShapeError(RegardError):
     """A tensor has the wrong number of axes, width or length."""

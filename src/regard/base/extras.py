@@ -20,7 +20,7 @@ def require(module: str, *, extra: str) -> ModuleType:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         package = module.partition(".")[0]
-        if (error.name or "").partition(".")[0] != package:
+        if error.name != package:
             raise  # the package is there, but broken: its own error says more than ours
         raise MissingExtra(
             f"this needs {package}, which is not installed", cure=f"pip install 'regard[{extra}]'"

@@ -1,11 +1,20 @@
 """The content score of the Neural Turing Machine (Graves 2014): cosine similarity, sharpened by a key strength β."""
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.score.score import DotForm, Prepared, Score, check_same_width
+
+
+def _unit(x: Tensor) -> Tensor:
+    """x / |x|, whatever the scale of x, in float32 or better; zero, with zero gradient, for a zero vector."""
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    peak = wide.detach().abs().amax(-1, keepdim=True)
+    zero = peak == 0
+    wide = wide / peak.masked_fill(zero, 1.0)  # its squares neither overflow nor vanish
+    norm = wide.masked_fill(zero, 1.0).square().sum(-1, keepdim=True).sqrt()
+    return (wide / norm).masked_fill(zero, 0.0).to(x.dtype)
 
 
 def cosine(
@@ -19,7 +28,7 @@ def cosine(
     >>> cosine(query, keys)
     tensor([[0.9839, 0.0000, 0.8944]])
     """
-    return (F.normalize(query, dim=-1) * strength) @ F.normalize(keys, dim=-1).mT
+    return (_unit(query) * strength).to(query.dtype) @ _unit(keys).mT
 
 
 class Cosine(Score):
@@ -36,7 +45,7 @@ class Cosine(Score):
 
     def prepare(self, keys: Tensor) -> Prepared:
         """Keys of length one."""
-        return Prepared(F.normalize(keys, dim=-1))
+        return Prepared(_unit(keys))
 
     def compare(self, query: Tensor, keys: Tensor) -> Tensor:
         """Scores of queries against prepared keys."""
@@ -46,7 +55,7 @@ class Cosine(Score):
     def as_dot(self, query: Tensor, keys: Tensor) -> DotForm:
         """Scale 1, after both sides are normalised and the query is multiplied by β."""
         check_same_width("Cosine", query, keys)
-        return DotForm((F.normalize(query, dim=-1) * self.strength).to(query.dtype), keys, 1.0)
+        return DotForm((_unit(query) * self.strength).to(query.dtype), keys, 1.0)
 
     def extra_repr(self) -> str:
         """β, where it is a plain number."""

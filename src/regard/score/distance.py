@@ -28,7 +28,7 @@ def inverse_distance(
     tensor([[0.1000, 0.2500,    inf]])
     """
     distance = _distance(query, keys)
-    hit = distance == 0
+    hit = distance <= torch.finfo(distance.dtype).max ** -0.5  # nearer than that, 1/distance² is not a number
     away = torch.where(hit, 1.0, distance)  # never divide by zero, not even in the backward pass
     return torch.where(hit, math.inf, -away.log() if log else away.reciprocal()).to(query.dtype)
 

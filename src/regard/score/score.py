@@ -32,6 +32,14 @@ class Score(nn.Module):
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
+    is_dot: ClassVar[bool] = False  # whether `as_dot` holds for this class; found out when a class is made
+
+    def __init_subclass__(cls) -> None:
+        """A class is a dot product if its `as_dot` is as new as its `compare` and `forward`."""
+        super().__init_subclass__()
+        newest = next(kind for kind in cls.__mro__ if {"as_dot", "compare", "forward"} & set(vars(kind)))
+        if newest is not Score:
+            cls.is_dot = "as_dot" in vars(newest)
 
     def prepare(self, keys: Float[Tensor, "*#b k e"]) -> Prepared:
         """The part of the work that depends on the keys alone."""
@@ -41,9 +49,9 @@ class Score(nn.Module):
         """Scores of queries [*b q d] against prepared keys [*b k a]."""
         raise NotImplementedError(f"{type(self).__name__} must define compare(query, prepared_keys)")
 
-    def as_dot(self, query: Tensor, keys: Tensor) -> DotForm | None:
-        """This score as a scaled dot product with prepared keys, or None if it is not one."""
-        return None
+    def as_dot(self, query: Tensor, keys: Tensor) -> DotForm:
+        """This score as a scaled dot product with prepared keys, for scores that are one (`is_dot`)."""
+        raise NotImplementedError(f"{type(self).__name__} is not a dot product")
 
     def forward(self, query: Tensor, keys: Tensor | Prepared, **history: Any) -> Tensor:
         """Scores [*b q k]; `keys` may be raw or prepared."""

@@ -1,0 +1,131 @@
+"""On a GPU: the same promises, with the kernels that torch chooses there."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard import Attention, Mask, MultiHead, attend, trace
+from regard.align import (
+    Align,
+    Entmax,
+    Hard,
+    LocalMonotonic,
+    LocalPredictive,
+    Monotonic,
+    Normalize,
+    Sigmoid,
+    Softmax,
+    Sparsemax,
+    TopK,
+)
+from regard.attention import ALiBi, Cache, Relative, Rotary
+from regard.score import Additive, Concat, Cosine, Distance, Dot, General, Location, LocationAware, ScaledDot, Score
+
+pytestmark = [pytest.mark.gpu, pytest.mark.bare]
+
+SCORES: list[Score] = [
+    Dot(), ScaledDot(), General(16, 16), Additive(16, 16, 8), Concat(16, 16, 8), Cosine(2.0), Location(16, 32),
+    LocationAware(16, 16, 8, filters=2, width=3), Distance(), Distance("gaussian", bandwidth=4.0),
+]  # fmt: skip
+ALIGNS: list[Align] = [
+    Softmax(), Sparsemax(), Entmax(1.5), Entmax(1.3, learned=True), Normalize(), Sigmoid(), TopK(2), Hard("sample"),
+    Hard("gumbel"), LocalMonotonic(3), LocalPredictive(16, window=4), Monotonic(noise=0.0),
+]  # fmt: skip
+DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
+
+
+def describe(part: object) -> str:
+    return str(part).partition("\n")[0]
+
+
+def heads(dtype: torch.dtype, length: int = 24) -> list[Tensor]:
+    return [torch.randn(2, 4, length, 16, device="cuda", dtype=dtype, requires_grad=True) for _ in range(3)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("align", ALIGNS, ids=describe)
+@pytest.mark.parametrize("score", SCORES, ids=describe)
+def test_empty_rows_are_zero(score: Score, align: Align, dtype: torch.dtype) -> None:
+    layer = Attention(score, align).to("cuda", dtype)
+    query, keys, values = heads(dtype)
+    out = layer(query, keys, values, mask=Mask.padding([0, 20]))
+    assert torch.isfinite(out.weights).all()
+    assert (out.weights >= 0).all()
+    assert (out.weights[0] == 0).all()
+    assert (out.weights[1, ..., 20:] == 0).all()
+    (out.context.float().square().sum() + out.weights.float().square().sum()).backward()
+    for tensor in (query, keys, values):
+        assert tensor.grad is None or torch.isfinite(tensor.grad).all()
+        assert tensor.grad is None or (tensor.grad[0] == 0).all()
+    score.to("cpu", torch.float32)
+    align.to("cpu", torch.float32)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("mask", ["none", "causal", "padding", "both", "empty"])
+@pytest.mark.parametrize("score", [Dot(), ScaledDot(), General(16, 16), Cosine(2.0)], ids=describe)
+def test_fused_equals_reference(score: Score, mask: str, dtype: torch.dtype) -> None:
+    masks = {
+        "none": None, "causal": Mask.causal(), "padding": Mask.padding([7, 24]), "empty": Mask.padding([0, 24]),
+        "both": Mask.padding([7, 24]) & Mask.causal(),
+    }  # fmt: skip
+    score = score.to("cuda", dtype)
+    inputs = heads(dtype)
+    exact = [x.detach().double().requires_grad_() for x in inputs]
+    fused = attend(*inputs, score=score, mask=masks[mask], need_weights=False, impl="sdpa").context
+    plain = attend(*exact, score=score.double(), mask=masks[mask], impl="reference").context
+    tolerance = {torch.float64: 1e-10, torch.float32: 2e-5, torch.bfloat16: 0.1, torch.float16: 0.02}[dtype]
+    torch.testing.assert_close(fused.double(), plain, atol=tolerance, rtol=tolerance)
+    grad = torch.randn_like(plain)
+    ours = torch.autograd.grad(fused, inputs, grad.to(dtype))
+    theirs = torch.autograd.grad(plain, exact, grad)
+    for mine, right in zip(ours, theirs, strict=True):
+        assert torch.isfinite(mine).all()
+        torch.testing.assert_close(mine.double(), right, atol=5 * tolerance, rtol=5 * tolerance)
+    if mask == "empty":
+        assert (fused[0] == 0).all()
+        assert all((mine[0] == 0).all() for mine in ours)
+    score.to("cpu", torch.float32)
+
+
+@pytest.mark.parametrize("position", [None, Rotary(), ALiBi(4), Relative(4, 16)], ids=describe)
+def test_cache_equals_whole_pass(position: torch.nn.Module | None) -> None:
+    layer = MultiHead(64, num_heads=4, num_key_heads=2, position=position).cuda().double()
+    x = torch.randn(2, 9, 64, device="cuda", dtype=torch.float64)
+    cache, steps = Cache(), []
+    for t in range(9):
+        out = layer(x[:, t : t + 1], mask=Mask.causal(), cache=cache)
+        cache = out.cache
+        steps.append(out.context)
+    torch.testing.assert_close(torch.cat(steps, 1), layer(x, mask=Mask.causal()).context)
+
+
+def test_autocast_and_compile() -> None:
+    layer = MultiHead(64, num_heads=4).cuda()
+    compiled = torch.compile(layer, fullgraph=True)
+    x = torch.randn(4, 33, 64, device="cuda")
+    mask = Mask.padding(torch.tensor([0, 5, 20, 33])) & Mask.causal()
+    with torch.autocast("cuda", torch.bfloat16):
+        eager, fast = layer(x, mask=mask).context, compiled(x, mask=mask).context
+    exact = layer(x, mask=mask).context
+    torch.testing.assert_close(eager.float(), exact, atol=0.05, rtol=0.05)
+    torch.testing.assert_close(fast.float(), exact, atol=0.05, rtol=0.05)
+    with trace() as seen:
+        layer(x, mask=mask)
+    assert seen["multihead.0"].weights.shape == (4, 4, 33, 33)
+    assert seen["multihead.0"].weights[0].sum() == 0
+
+
+def test_masks_do_not_break_a_captured_graph() -> None:
+    layer = MultiHead(64, num_heads=4).cuda()
+    x = torch.randn(2, 16, 64, device="cuda")
+    lengths = torch.tensor([5, 16], device="cuda")
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side), torch.no_grad():
+        expected = layer(x, mask=Mask.padding(lengths)).context
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.no_grad(), torch.cuda.graph(graph):
+        out = layer(x, mask=Mask.padding(lengths)).context
+    graph.replay()
+    torch.testing.assert_close(out, expected)
