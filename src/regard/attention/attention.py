@@ -184,6 +184,7 @@ def _attend(
         return AttentionOutput(weights.to(values.dtype) @ values, weights)
     if choose(impl, score, align, need_weights=need_weights) == "sdpa":
         assert isinstance(score, Score)
+        assert isinstance(align, Softmax)
         return AttentionOutput(sdpa(query, keys, values, score, align, mask, bias, dropout))
     allowed = None if mask is None else mask.dense(num_queries, num_keys, device=query.device)
     if "previous" in getattr(score, "needs", ()) and num_queries > 1:

@@ -58,7 +58,7 @@ def sdpa(
     keys: Tensor | Prepared,
     values: Tensor,
     score: Score,
-    align: Any,
+    align: Softmax,
     mask: Mask | None,
     bias: Tensor | None,
     dropout: float,
@@ -71,7 +71,7 @@ def sdpa(
     num_queries, num_keys = query.shape[-2], keys.shape[-2]
     wish = mask is not None and mask.is_causal and bias is None
     causal = True if wish and num_queries == num_keys else False  # noqa: SIM210 - a symbolic length decides here
-    extra = None if causal else _additive(mask, bias, (*lead, num_queries, num_keys), query, align.temperature)
+    extra, empty = (None, None) if causal else _additive(mask, bias, (*lead, num_queries, num_keys), query, align)
     four = _four_axes(lead)
     context = F.scaled_dot_product_attention(
         query.expand(*lead, -1, -1).reshape(*four, num_queries, query.shape[-1]),
@@ -81,8 +81,8 @@ def sdpa(
         dropout_p=dropout,
         is_causal=causal,
         scale=form.scale / align.temperature,
-    )
-    return context.reshape(*lead, num_queries, values.shape[-1])
+    ).reshape(*lead, num_queries, values.shape[-1])
+    return context if empty is None else context.masked_fill(empty, 0.0)
 
 
 def broadcast(*tensors: Tensor) -> tuple[int, ...]:
@@ -106,16 +106,25 @@ def _four_axes(lead: tuple[int, ...]) -> tuple[int, int]:
 
 
 def _additive(
-    mask: Mask | None, bias: Tensor | None, shape: tuple[int, ...], query: Tensor, temperature: float
-) -> Tensor | None:
-    """Mask and bias in the one argument that torch has for both: boolean, or numbers with −∞ where masked."""
-    allowed = None
-    if mask is not None and not (mask.is_causal and shape[-2] == 1):  # a single query, the last one, sees all keys
-        allowed = fit(mask.dense(shape[-2], shape[-1], device=query.device), shape)
+    mask: Mask | None, bias: Tensor | None, shape: tuple[int, ...], query: Tensor, align: Softmax
+) -> tuple[Tensor | None, Tensor | None]:
+    """Mask and bias in the one argument that torch has for both (boolean, or numbers with −∞), and which rows are empty.
+
+    Some kernels give NaN for an empty row, so here it sees all keys, and its context is blanked afterwards.
+    """
+    if mask is not None and mask.is_causal and shape[-2] == 1:
+        mask = None  # a single query is the last one, and sees all keys
+    allowed = None if mask is None else fit(mask.dense(shape[-2], shape[-1], device=query.device), shape)
     if bias is None:
-        return allowed
-    bias = (bias.to(query.dtype) / temperature).clamp(max=torch.finfo(query.dtype).max / 8)  # +∞ takes the row
-    return bias if allowed is None else torch.where(allowed, bias, -math.inf)
+        if allowed is None:
+            return None, None
+        empty = ~allowed.any(-1, keepdim=True)
+        return allowed | empty, empty
+    bias = (bias.to(query.dtype) / align.temperature).clamp(max=torch.finfo(query.dtype).max / 8)  # +∞ takes the row
+    if allowed is not None:
+        bias = torch.where(allowed, bias, -math.inf)
+    empty = (bias == -math.inf).all(-1, keepdim=True)
+    return bias.masked_fill(empty, 0.0), empty
 
 
 def _reshape_mask(extra: Tensor, lead: tuple[int, ...], four: tuple[int, int]) -> Tensor:
