@@ -108,7 +108,7 @@ def _four_axes(lead: tuple[int, ...]) -> tuple[int, int]:
 def _additive(
     mask: Mask | None, bias: Tensor | None, shape: tuple[int, ...], query: Tensor, align: Softmax
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Mask and bias in the one argument that torch has for both (boolean, or numbers with −∞), and which rows are empty.
+    """Mask and bias in the one argument that torch has for both (boolean, or numbers with −∞), and the empty rows.
 
     Some kernels give NaN for an empty row, so here it sees all keys, and its context is blanked afterwards.
     """
