@@ -6,7 +6,7 @@ context = weights @ values          [*b q k], [*b k v] → [*b q v]     what doe
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -43,8 +43,9 @@ def attend(
     """The context of each query, and the weights that made it.
 
     query [*b q d], keys [*b k e] or `score.prepare(keys)`, values [*b k v]. `mask`: True = may attend; its leading axes
-    are the batch axes, first axis first. `bias` is added to the scores. `previous` [*b k] and `step` are the
-    weights and the time of the query before, for scores and alignments with history. `dropout` acts on the weights.
+    are the batch axes, first axis first. `bias` is added to the scores. For scores and alignments with history,
+    `previous` [*b k] is the weights of the query before and `step` the time of the first query. `dropout` acts on
+    the weights.
 
     >>> query, keys = torch.tensor([[360.0]]), torch.tensor([[300.0], [400.0]])
     >>> from regard.align import Normalize
@@ -59,11 +60,7 @@ def attend(
         values,
         _checked("score", score, SCALED_DOT),
         _checked("align", align, SOFTMAX),
-        as_mask(mask),
-        bias,
-        previous,
-        step,
-        dropout,
+        _Around(as_mask(mask), bias, previous, step, dropout),
         need_weights or watch,
         check_impl(impl),
     )
@@ -132,21 +129,8 @@ class Attention(nn.Module):
         need_weights: bool = True,
     ) -> AttentionOutput:
         """As `forward`, unseen by a trace: for layers that record under their own name."""
-        dropout = self.dropout if self.training else 0.0
-        out = _attend(
-            query,
-            keys,
-            values,
-            self.score,
-            self.align,
-            as_mask(mask),
-            bias,
-            previous,
-            step,
-            dropout,
-            need_weights,
-            self.impl,
-        )
+        around = _Around(as_mask(mask), bias, previous, step, self.dropout if self.training else 0.0)
+        out = _attend(query, keys, values, self.score, self.align, around, need_weights, self.impl)
         return out if need_weights else out._replace(weights=None)
 
     def extra_repr(self) -> str:
@@ -159,22 +143,29 @@ class Attention(nn.Module):
         return ", ".join([*plain, f"dropout={self.dropout}, impl={self.impl!r}"])
 
 
+class _Around(NamedTuple):
+    """What a query comes with, beside its keys and values."""
+
+    mask: Mask | None
+    bias: Tensor | None
+    previous: Tensor | None
+    step: int | Tensor
+    dropout: float
+
+
 def _attend(
     query: Tensor,
     keys: Tensor | Prepared,
     values: Tensor,
     score: ScoreLike,
     align: AlignLike,
-    mask: Mask | None,
-    bias: Tensor | None,
-    previous: Tensor | None,
-    step: int | Tensor,
-    dropout: float,
+    around: _Around,
     need_weights: bool,
     impl: str,
 ) -> AttentionOutput:
-    lead = _check(query, keys, values, bias, previous, dropout)
+    lead = _check(query, keys, values, around)
     num_queries, num_keys = query.shape[-2], values.shape[-2]
+    mask, bias, previous, step, dropout = around
     if isinstance(keys, Prepared) and not isinstance(score, Score):
         keys = keys.keys  # a plain callable has nothing to prepare
     if bias is not None and bias.ndim < 2:
@@ -188,7 +179,7 @@ def _attend(
         return AttentionOutput(sdpa(query, keys, values, score, align, mask, bias, dropout))
     allowed = None if mask is None else mask.dense(num_queries, num_keys, device=query.device)
     if "previous" in getattr(score, "needs", ()) and num_queries > 1:
-        return _row_by_row(query, keys, values, score, align, allowed, bias, previous, step, dropout)
+        return _row_by_row(query, keys, values, score, align, around._replace(bias=bias), allowed)
     history = {"query": query, "previous": previous, "step": step}
 
     scores = _pick(score, query, keys, history)  # ① how well does each key answer the query?
@@ -212,32 +203,25 @@ def _row_by_row(
     values: Tensor,
     score: ScoreLike,
     align: AlignLike,
+    around: _Around,
     allowed: Tensor | None,
-    bias: Tensor | None,
-    previous: Tensor | None,
-    step: int | Tensor,
-    dropout: float,
 ) -> AttentionOutput:
     """One query after the other, for scores that look at the weights of the query before."""
     if isinstance(score, Score) and not isinstance(keys, Prepared):
         keys = score.prepare(keys)
-    rows: list[AttentionOutput] = []
+    previous, rows = around.previous, []
     for index in range(query.shape[-2]):
-        at = slice(index, index + 1)
-        row = _attend(
-            query[..., at, :],
-            keys,
-            values,
-            score,
-            align,
-            None if allowed is None else Mask.of(allowed[..., at, :] if allowed.shape[-2] > 1 else allowed),
-            None if bias is None else (bias[..., at, :] if bias.shape[-2] > 1 else bias),
-            previous,
-            step + index,
-            dropout,
-            True,
-            "reference",
+
+        def row_of(matrix: Tensor, index: int = index) -> Tensor:
+            return matrix[..., index : index + 1, :] if matrix.shape[-2] > 1 else matrix
+
+        here = around._replace(
+            mask=None if allowed is None else Mask.of(row_of(allowed)),
+            bias=None if around.bias is None else row_of(around.bias),
+            previous=previous,
+            step=around.step + index,
         )
+        row = _attend(query[..., index : index + 1, :], keys, values, score, align, here, True, "reference")
         assert row.weights is not None
         previous = row.weights[..., 0, :]
         rows.append(row)
@@ -269,14 +253,7 @@ def _checked(role: str, part: Any, default: nn.Module) -> Any:
     return part
 
 
-def _check(
-    query: Tensor,
-    keys: Tensor | Prepared,
-    values: Tensor,
-    bias: Tensor | None,
-    previous: Tensor | None,
-    dropout: float,
-) -> tuple[int, ...]:
+def _check(query: Tensor, keys: Tensor | Prepared, values: Tensor, around: _Around) -> tuple[int, ...]:
     """The leading axes of the result, once everything fits."""
     key_tensor = keys.keys if isinstance(keys, Prepared) else keys
     for name, tensor in (("query", query), ("keys", key_tensor), ("values", values)):
@@ -295,12 +272,12 @@ def _check(
             got=f"{key_tensor.shape[-2]} and {values.shape[-2]}",
             expected="one value for each key",
         )
-    _check_dropout(dropout)
+    _check_dropout(around.dropout)
     lead = broadcast(query, key_tensor, values)
-    if bias is not None:
-        _check_spreads("the bias does not fit the scores", bias, (*lead, query.shape[-2], values.shape[-2]))
-    if previous is not None:
-        _check_spreads("the previous weights do not fit the keys", previous, (*lead, values.shape[-2]))
+    if around.bias is not None:
+        _check_spreads("the bias does not fit the scores", around.bias, (*lead, query.shape[-2], values.shape[-2]))
+    if around.previous is not None:
+        _check_spreads("the previous weights do not fit the keys", around.previous, (*lead, values.shape[-2]))
     return lead
 
 
