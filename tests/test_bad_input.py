@@ -22,7 +22,7 @@ from regard.align import (
 )
 from regard.attention import ALiBi, Cache, Learned, Relative, Rotary, Sinusoidal, Trace, relative_shift, sinusoid
 from regard.base import ConfigError, ImplementationUnavailable, MaskError, RegardError, ShapeError
-from regard.score import Additive, Concat, Cosine, Distance, Dot, General, Location, LocationAware, ScaledDot
+from regard.score import Additive, Concat, Cosine, Distance, Dot, General, Location, LocationAware, Projected, ScaledDot
 
 pytestmark = pytest.mark.bare
 
@@ -51,6 +51,8 @@ TABLE: dict[str, tuple[Callable[[], object], type[RegardError], str]] = {
         "query has the wrong width: got 8; expected 6"),
     "concat keys": (lambda: attend(X, NARROW, NARROW, score=Concat(8, 8, 4)), ShapeError, "keys has the wrong width: got 6"),
     "concat query": (lambda: attend(X, Y, Y, score=Concat(6, 8, 4)), ShapeError, "query has the wrong width: got 8"),
+    "projected keys": (lambda: attend(X, NARROW, NARROW, score=Projected(Dot(), 8, 8, 4)), ShapeError, "keys has the wrong width: got 6"),
+    "projected query": (lambda: attend(X, Y, Y, score=Projected(Dot(), 6, 8, 4)), ShapeError, "query has the wrong width: got 8"),
     "location query": (lambda: attend(X, Y, Y, score=Location(6, 9)), ShapeError, "query has the wrong width: got 8"),
     "local-p query": (lambda: attend(X, Y, Y, align=LocalPredictive(6)), ShapeError, "query has the wrong width: got 8"),
     "multihead query": (lambda: layer(torch.zeros(2, 3, 7)), ShapeError,

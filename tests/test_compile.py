@@ -21,13 +21,26 @@ from regard.align import (
     TopK,
 )
 from regard.attention import ALiBi, Cache, Position, Relative, Rotary
-from regard.score import Additive, Concat, Cosine, Distance, Dot, General, Location, LocationAware, ScaledDot, Score
+from regard.score import (
+    Additive,
+    Concat,
+    Cosine,
+    Distance,
+    Dot,
+    General,
+    Location,
+    LocationAware,
+    Projected,
+    ScaledDot,
+    Score,
+)
 
 pytestmark = pytest.mark.bare
 
 SCORES: list[Score] = [
     Dot(), ScaledDot(), General(4, 4), Additive(4, 4, 5), Concat(4, 4, 5), Cosine(2.0), Cosine(2.0, learned=True),
-    Location(4, 8), LocationAware(4, 4, 5, filters=2, width=3), Distance(), Distance("gaussian", log=True),
+    Projected(Dot(), 4, 4, 3), Location(4, 8), LocationAware(4, 4, 5, filters=2, width=3), Distance(),
+    Distance("gaussian", log=True),
 ]  # fmt: skip
 ALIGNS: list[Align] = [
     Softmax(), Softmax(0.5), Sparsemax(), Entmax(1.5), Entmax(1.3), Entmax(1.5, learned=True), Normalize(), Sigmoid(),

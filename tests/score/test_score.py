@@ -16,6 +16,7 @@ from regard.score import (
     General,
     Location,
     LocationAware,
+    Projected,
     Prepared,
     ScaledDot,
     Score,
@@ -31,6 +32,7 @@ MAKE = {
     "location": lambda: Location(4, 7),
     "location_aware": lambda: LocationAware(4, 4, 6, filters=3, width=3),
     "distance": lambda: Distance("gaussian"),
+    "projected": lambda: Projected(Dot(), 4, 4, 3),
 }
 every_score = pytest.mark.parametrize("name", MAKE)
 
@@ -77,7 +79,7 @@ def test_one_module_serves_two_memories_in_turn(name: str) -> None:
 def test_dot_form_equals_compare(name: str) -> None:
     score, query = MAKE[name](), torch.randn(2, 3, 4)
     keys = score.prepare(torch.randn(2, 5, 4)).keys
-    assert score.is_dot == (name in {"dot", "scaled_dot", "general", "cosine"})
+    assert score.is_dot == (name in {"dot", "scaled_dot", "general", "cosine", "projected"})
     if score.is_dot:
         form = score.as_dot(query, keys)
         torch.testing.assert_close(form.scale * form.query @ form.keys.mT, score.compare(query, keys))

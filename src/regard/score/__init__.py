@@ -9,6 +9,7 @@ from regard.score.cosine import Cosine, cosine
 from regard.score.distance import Distance, gaussian_kernel, inverse_distance
 from regard.score.dot import Dot, General, ScaledDot, dot, general, scaled_dot
 from regard.score.location import Location, LocationAware, location
+from regard.score.projected import Projected
 from regard.score.score import DotForm, Prepared, Score
 
 SCORES: dict[str, type[Score]] = {
@@ -21,6 +22,7 @@ SCORES: dict[str, type[Score]] = {
     "location": Location,
     "location_aware": LocationAware,
     "distance": Distance,
+    "projected": Projected,
 }
 
 __all__ = [
@@ -35,6 +37,7 @@ __all__ = [
     "Location",
     "LocationAware",
     "Prepared",
+    "Projected",
     "ScaledDot",
     "Score",
     "additive",

@@ -1,0 +1,289 @@
+"""Batches of sentence pairs: little padding, exact positions, the same global batches on any number of ranks.
+
+>>> batch = collate([([5, 6], [7]), ([5], [8, 9])])
+>>> batch.source.tolist(), batch.inputs.tolist(), batch.targets.tolist(), batch.num_tokens
+([[5, 6, 2], [5, 2, 0]], [[1, 7, 0], [1, 8, 9]], [[7, 2, 0], [8, 9, 2]], 5)
+"""
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import ceil, isqrt
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.base import ConfigError
+from regard.data.parallel import DataError
+from regard.data.text import BOS, EOS, PAD
+
+Pair = tuple[Sequence[int], Sequence[int]]  # ids of source and target, without <bos> and <eos>
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Pairs side by side, padded with <pad>. `inputs` is <bos> + target, `targets` is target + <eos>."""
+
+    source: Int[Tensor, "b k"]
+    source_lengths: Int[Tensor, " b"]
+    inputs: Int[Tensor, "b t"]
+    targets: Int[Tensor, "b t"]
+    target_lengths: Int[Tensor, " b"]
+    indices: list[int]  # which pair of the data each row is
+
+    @cached_property
+    def num_tokens(self) -> int:
+        """How many tokens there are to predict, <eos> included."""
+        return int(self.target_lengths.sum())
+
+    @property
+    def padding_efficiency(self) -> float:
+        """The share of source and target places that are not padding."""
+        return (self.num_tokens + int(self.source_lengths.sum())) / (self.source.numel() + self.targets.numel())
+
+    def to(self, device: str | torch.device) -> "Batch":
+        """The batch on another device."""
+        names = ("source", "source_lengths", "inputs", "targets", "target_lengths")
+        moved = replace(self, **{name: getattr(self, name).to(device) for name in names})
+        moved.__dict__["num_tokens"] = self.num_tokens  # counted here, so that nobody waits for the device
+        return moved
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+def collate(pairs: Iterable[Pair], *, source_eos: bool = True) -> Batch:
+    """One batch of these pairs. With `source_eos` each source sentence ends with <eos>."""
+    data = _Packed(pairs, source_eos)
+    return data.batch(np.arange(data.size))
+
+
+def evaluation_batches(pairs: Iterable[Pair], *, max_tokens: int = 4096, source_eos: bool = True) -> list[Batch]:
+    """Each pair once, sorted by length; `indices` restore the order. A pair beyond `max_tokens` is a batch of its own.
+
+    >>> [batch.indices for batch in evaluation_batches([([5] * 9, [6]), ([5], [6]), ([5], [6])], max_tokens=8)]
+    [[1, 2], [0]]
+    """
+    _check_sizes(max_tokens, None)
+    data = _Packed(pairs, source_eos)
+    order = np.lexsort((data.target_lengths, data.source_lengths))
+    return [data.batch(rows) for rows in _cut(order, data, max_tokens, None)]
+
+
+class TokenBatches:
+    """Batches without end, epoch after epoch, shuffled by `seed` and epoch; pairs of like length share a batch.
+
+    A batch holds up to `max_tokens` source and up to `max_tokens` target places, padding included, or up to
+    `batch_size` pairs, or both. These are global batches: each of `world` ranks gets every world-th pair of each, so
+    the pairs of a step and the steps of an epoch do not depend on the number of ranks. There are two limits to this:
+    a pair must fit `world` times into `max_tokens`, and if the last pairs of an epoch are too few for all ranks, they
+    are spread over the last two batches in another way or wait for the next epoch.
+
+    `state_dict` after a batch is the exact position: what follows `load_state_dict` is what would have followed.
+
+    >>> batches = TokenBatches([([5] * n, [6] * n) for n in range(1, 9)], batch_size=4, seed=1)
+    >>> first, state, second = next(batches), batches.state_dict(), next(batches)
+    >>> state
+    {'epoch': 0, 'position': 1, 'seed': 1}
+    >>> batches.load_state_dict(state)
+    >>> next(batches).indices == second.indices
+    True
+    """
+
+    def __init__(
+        self,
+        pairs: Iterable[Pair],
+        *,
+        max_tokens: int | None = None,
+        batch_size: int | None = None,
+        seed: int = 0,
+        rank: int = 0,
+        world: int = 1,
+        source_eos: bool = True,
+        on_long: Literal["error", "drop"] = "error",
+    ) -> None:
+        _check_sizes(max_tokens, batch_size)
+        if not 0 <= rank < world:
+            raise ConfigError("TokenBatches rank", got=f"rank {rank} of {world}", expected="0 to world − 1")
+        if seed < 0:
+            raise ConfigError("TokenBatches seed", got=seed, expected="0 or more")
+        if on_long not in ("error", "drop"):
+            raise ConfigError("TokenBatches on_long", got=repr(on_long), expected="'error' or 'drop'")
+        if batch_size is not None and batch_size < world:
+            cure = "batch_size counts the pairs of all ranks together"
+            raise ConfigError("TokenBatches batch_size", got=batch_size, expected=f"at least world, {world}", cure=cure)
+        self.max_tokens, self.batch_size, self.rank, self.world = max_tokens, batch_size, rank, world
+        self.seed, self.epoch, self.position = seed, 0, 0
+        self._data = _Packed(pairs, source_eos)
+        self._kept = self._short_enough(on_long)
+        self.dropped = self._data.size - len(self._kept)
+        if len(self._kept) < world:
+            got = f"{len(self._kept)} pairs and {world} ranks" + f", {self.dropped} dropped" * (self.dropped > 0)
+            raise DataError("too few pairs to make batches of", got=got, expected="a pair for each rank")
+        self._planned: tuple[int, int, list[Numbers]] | None = None
+
+    def epoch_length(self) -> int:
+        """How many batches this epoch has, on every rank."""
+        return len(self._batches())
+
+    def state_dict(self) -> dict[str, int]:
+        """Where we are: this many batches of this epoch have been given out."""
+        return {"epoch": self.epoch, "position": self.position, "seed": self.seed}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from `state_dict`, on the same data with the same limits."""
+        missing = {"epoch", "position", "seed"} - set(state)
+        if missing:
+            raise DataError(
+                "this is not the state of TokenBatches", got=sorted(state), expected="epoch, position, seed"
+            )
+        self.epoch, self.position, self.seed = int(state["epoch"]), int(state["position"]), int(state["seed"])
+        if not 0 <= self.position <= self.epoch_length():
+            got, expected = f"position {self.position}", f"0 to {self.epoch_length()}"
+            cure = "resume with the data and the limits of the first run"
+            raise DataError("this state is of other batches", got=got, expected=expected, cure=cure)
+
+    def __iter__(self) -> "TokenBatches":
+        return self
+
+    def __next__(self) -> Batch:
+        if self.position >= self.epoch_length():
+            self.epoch, self.position = self.epoch + 1, 0
+        rows = self._batches()[self.position]
+        self.position += 1
+        return self._data.batch(rows[self.rank :: self.world])
+
+    def _short_enough(self, on_long: str) -> Numbers:
+        """The pairs that fit `world` times into a batch."""
+        lengths = np.maximum(self._data.source_lengths, self._data.target_lengths)
+        limit = lengths.max(initial=0) if self.max_tokens is None else self.max_tokens // self.world
+        long = np.flatnonzero(lengths > limit)
+        if len(long) and on_long == "error":
+            share = f", max_tokens for each of {self.world} ranks" * (self.world > 1)
+            raise DataError(
+                f"pair {long[0]} is too long for a batch",
+                got=f"{lengths[long[0]]} tokens ({len(long)} such pairs)",
+                expected=f"at most {limit}{share}",
+                cure="raise max_tokens, or pass on_long='drop'",
+            )
+        return np.flatnonzero(lengths <= limit)
+
+    def _batches(self) -> list[Numbers]:
+        """The global batches of this epoch, planned once."""
+        if self._planned is None or self._planned[:2] != (self.seed, self.epoch):
+            self._planned = (self.seed, self.epoch, self._plan())
+        return self._planned[2]
+
+    def _plan(self) -> list[Numbers]:
+        random = np.random.default_rng([self.seed, self.epoch])
+        rows = random.permutation(self._kept)
+        source, target = self._data.source_lengths[rows], self._data.target_lengths[rows]
+        by_tokens = 0 if self.max_tokens is None else max(int(source.sum()), int(target.sum())) / self.max_tokens
+        by_pairs = 0 if self.batch_size is None else len(rows) / self.batch_size
+        order = rows[_by_length(source, target, ceil(max(by_tokens, by_pairs)))]
+        batches = list(_cut(order, self._data, self.max_tokens, self.batch_size))
+        if len(batches) > 1:
+            batches[-2:] = self._even_out(*batches[-2:])
+        return [batches[number] for number in random.permutation(len(batches))]
+
+    def _even_out(self, before: Numbers, last: Numbers) -> list[Numbers]:
+        """The last batch may be tiny: it takes pairs of the one before, half of all if that fits."""
+        both = np.concatenate([before, last])
+        half = both[-(len(both) // 2) :]
+        if len(last) < len(half) and len(list(_cut(half, self._data, self.max_tokens, self.batch_size))) == 1:
+            last = half
+        if len(last) < self.world <= len(both) // 2:
+            last = both[-self.world :]
+        return [both[: -len(last)], last] if len(last) >= self.world else [before]
+
+
+class _Packed:
+    """Many short lists of ids in one array: a tenth of the memory of lists, and batches without a loop over tokens."""
+
+    def __init__(self, pairs: Iterable[Pair], source_eos: bool) -> None:
+        ids, ends = array("i", [PAD]), array("q", [1])
+        for source, target in pairs:
+            if len(source) == 0 and not source_eos:
+                got = f"pair {len(ends) // 2} without source tokens"
+                raise DataError("an empty source sentence", got=got, cure="leave it out, or pass source_eos=True")
+            for side in (source, target):
+                ids.extend(side)
+                ends.append(len(ids))
+        self._ids, self._ends = np.frombuffer(ids, dtype=np.int32), np.frombuffer(ends, dtype=np.int64)
+        self._source_eos = source_eos
+        lengths = np.diff(self._ends)
+        self.source_lengths: Numbers = lengths[::2] + source_eos
+        self.target_lengths: Numbers = lengths[1::2] + 1  # <eos>
+
+    @property
+    def size(self) -> int:
+        """The number of pairs."""
+        return len(self.source_lengths)
+
+    def batch(self, rows: Numbers) -> Batch:
+        """These pairs as a batch."""
+        source, target = self._matrix(2 * rows), self._matrix(2 * rows + 1)
+        inputs, every = np.roll(target, 1, axis=1), np.arange(len(rows))
+        inputs[:, 0] = BOS
+        target[every, self.target_lengths[rows] - 1] = EOS
+        if self._source_eos:
+            source[every, self.source_lengths[rows] - 1] = EOS
+        else:
+            source = source[:, :-1].copy()
+        return Batch(
+            source=torch.from_numpy(source),
+            source_lengths=torch.from_numpy(self.source_lengths[rows]),
+            inputs=torch.from_numpy(inputs),
+            targets=torch.from_numpy(target),
+            target_lengths=torch.from_numpy(self.target_lengths[rows]),
+            indices=rows.tolist(),
+        )
+
+    def _matrix(self, sides: Numbers) -> Numbers:
+        """These sides, padded to one more than the longest."""
+        starts, ends = self._ends[sides], self._ends[sides + 1]
+        places = starts[:, None] + np.arange((ends - starts).max(initial=0) + 1)
+        return self._ids[np.where(places < ends[:, None], places, 0)].astype(np.int64)  # at place 0 stands PAD
+
+
+def _by_length(source: Numbers, target: Numbers, num_batches: int) -> Numbers:
+    """An order in which neighbours are alike on both sides, equals as they come, short targets at the end.
+
+    Sorted by target, cut into √2n slices for n batches; each slice sorted by source, up and down by turns.
+    """
+    order = np.argsort(-target, kind="stable")
+    total = np.cumsum(target[order])
+    slices = total * isqrt(2 * num_batches) // (total[-1] + 1)
+    turn = np.where(slices % 2 == 0, 1, -1)
+    return order[np.lexsort((turn * source[order], slices))]
+
+
+def _cut(order: Numbers, data: _Packed, max_tokens: int | None, batch_size: int | None) -> Iterator[Numbers]:
+    """Runs of `order` that keep both limits, each as long as possible, none empty."""
+    lengths = np.maximum(data.source_lengths[order], data.target_lengths[order]).tolist()
+    start = widest = 0
+    for place, length in enumerate(lengths):
+        widest = max(widest, length)
+        rows = place - start + 1
+        full = (max_tokens is not None and rows * widest > max_tokens) or (batch_size is not None and rows > batch_size)
+        if full and rows > 1:
+            yield order[start:place]
+            start, widest = place, length
+    if start < len(order):
+        yield order[start:]
+
+
+def _check_sizes(max_tokens: int | None, batch_size: int | None) -> None:
+    for name, size in (("max_tokens", max_tokens), ("batch_size", batch_size)):
+        if size is not None and size < 1:
+            raise ConfigError(name, got=size, expected="1 or more")
+    if max_tokens is None and batch_size is None:
+        raise ConfigError(
+            "the size of a batch", got="neither max_tokens nor batch_size", expected="one or both of them"
+        )

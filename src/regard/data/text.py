@@ -1,0 +1,396 @@
+"""Text to numbers and back: words as in the papers, or subwords by sentencepiece, behind one interface, `Codec`.
+
+>>> codec = WordCodec.train(["the cat sat .", "the dog sat ."])
+>>> codec.encode_text("the cat ran."), codec.decode_text([6, 7, 4, EOS, PAD])
+([6, 7, 3, 4], 'the cat.')
+"""
+
+import base64
+import io
+import json
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from random import Random
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from regard.base import ConfigError, require
+from regard.data.parallel import DataError
+
+PAD, BOS, EOS, UNK = range(4)
+SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
+
+_INVISIBLE = re.compile("[\u00ad\u200b\u2060\ufeff]")  # soft hyphen, zero-width spaces
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+_INNER = str.maketrans("’‐‑", "'--")
+
+_ELISION = r"(?i:qu|jusqu|lorsqu|puisqu|quoiqu|[cdjlmnst])['’]"
+_VOWEL = r"(?i:[aàâæeéèêëhiîïoôœuùûüy\d])"
+_TITLE = r"(?i:mrs?|ms|dr|prof|st|mt|jr|sr|vs|etc|cf|inc|ltd|co|corp|mm|bzw|ca|usw|vgl|ggf|evtl|inkl|sog|hr|fr)\."
+_NUMBERED = r"(?i:no|nr|art|abs|pp?|vol|figs?|kap|chap|sec|s)\."
+_LETTER, _WORD = r"[^\W\d_]", "[\\w\u0300-\u036f]+"
+_TOKEN = re.compile(
+    rf"""
+      (?:https?://|www\.)[^\s<>"“”«»]*[\w/]                   # addresses
+    | \w[\w.+-]{{0,63}}@[\w-]+(?:\.[\w-]+)+
+    | (?<!\w){_ELISION}(?={_VOWEL}|\s*["“„«]|\s\w)            # l'  qu'
+    | (?<!\w){_LETTER}(?:\.-?{_LETTER})+(?!\w)\.?             # U.S.  z.B.  J.-C.
+    | (?<!\w){_TITLE}
+    | (?<!\w){_NUMBERED}(?=\s*\d)                             # No. 5
+    | (?<!\w)[A-HJ-ZÀ-ÖØ-Þ]\.(?=\s+[A-ZÀ-ÖØ-Þ])               # F. Kennedy
+    | {_WORD}(?:(?:[-‐‑'’]|(?<=\d)[.,:/–](?=\d)|(?<=[a-z\d])\.(?=[a-z\d])){_WORD})*
+      (?:-(?=\s+(?:und|oder|bzw|sowie|bis|and|or|to|et|ou)\b))?
+    | \.{{2,}} | -{{2,}}
+    | \S
+    """,
+    re.VERBOSE,
+)
+_ELIDED = re.compile(_ELISION)
+_QUOTES, _CLINGS_LEFT, _CLINGS_RIGHT = frozenset("\"'“‘„‚"), frozenset(".,;:!?…)]}%”’°"), frozenset("([{¿¡$£")
+
+
+def normalize(text: str) -> str:
+    """Unicode NFC, one space between words, no control characters, soft hyphens or zero-width spaces."""
+    text = _CONTROL.sub(" ", _INVISIBLE.sub("", text))
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+def tokenize(text: str, *, lower: bool = False) -> list[str]:
+    """Words, numbers and punctuation marks, by one rule for English, French and German.
+
+    - Punctuation is split off, mark by mark; runs of dots or hyphens are one token.
+    - A French elision stays with the left word (`l'`, `qu'`), other words with apostrophes or hyphens are whole
+      (`aujourd'hui`, `don't`, `a-t-il`). Inside a word ’ becomes '.
+    - Numbers keep their signs (`1,000.5`, `12:30`), abbreviations their dots (`U.S.`, `Mr.`, `No.` before a number).
+
+    Tokens joined by spaces give the same tokens again.
+
+    >>> tokenize("Don't say “yes”, Mr. Smith: it’s 3.5%!")
+    ["Don't", 'say', '“', 'yes', '”', ',', 'Mr.', 'Smith', ':', "it's", '3.5', '%', '!']
+    >>> tokenize("Aujourd’hui, qu'est-ce que l’Europe ?", lower=True)
+    ["aujourd'hui", ',', "qu'", 'est-ce', 'que', "l'", 'europe', '?']
+    """
+    tokens = _TOKEN.findall(normalize(text))
+    tokens = [token.translate(_INNER) if len(token) > 1 else token for token in tokens]
+    return [token.lower() for token in tokens] if lower else tokens
+
+
+def detokenize(tokens: Sequence[str]) -> str:
+    """Tokens as a sentence: marks go back to their words, quotation marks to what they enclose.
+
+    French spaces are kept inside « », but not set before ; : ! ?
+
+    >>> detokenize(["Qu'", "est-ce", "que", "l'", "Europe", "?", "(", "I", "don't", "know", ")", "."])
+    "Qu'est-ce que l'Europe? (I don't know)."
+    """
+    parts: list[str] = []
+    opened: set[str] = set()
+    tight = True  # no space before the next token
+    for position, token in enumerate(tokens):
+        left, right = _sides(tokens, position, opened)
+        parts.append(token if tight or left else " " + token)
+        tight = right
+    return "".join(parts)
+
+
+def _sides(tokens: Sequence[str], position: int, opened: set[str]) -> tuple[bool, bool]:
+    """Whether a token clings to what is left of it, and to what is right of it."""
+    token = tokens[position]
+    opener = {"“": "„", "‘": "‚"}.get(token, token)  # German quotes close with what opens English ones
+    if token in _QUOTES:
+        if opener in opened and token not in "„‚":
+            opened.discard(opener)
+            return True, False
+        if token == "'" and token not in tokens[position + 1 :]:
+            return True, False  # the dogs' owner
+        opened.add(token)
+        return False, True
+    if token == "/":
+        return True, True
+    if token in _CLINGS_RIGHT or _ELIDED.fullmatch(token):
+        return False, True
+    if token == "€":
+        before, _, after = ["", *tokens, ""][position : position + 3]
+        return False, after[:1].isdigit() and not before[:1].isdigit()  # €5, but 5 €
+    return token in _CLINGS_LEFT or not token.strip("."), False
+
+
+class Vocabulary:
+    """Numbered tokens, after the specials <pad> 0, <bos> 1, <eos> 2 and <unk> 3.
+
+    Text cannot reach a special: a token that is written like one is unknown.
+
+    >>> vocabulary = Vocabulary.build([["the", "cat"], ["the", "dog"]], max_size=6)
+    >>> vocabulary.encode(["the", "dog", "<pad>"]), vocabulary.decode([BOS, 4, 5, EOS, PAD]), len(vocabulary)
+    ([4, 3, 3], ['the', 'cat'], 6)
+    """
+
+    def __init__(self, tokens: Iterable[str]) -> None:
+        self.tokens = (*SPECIALS, *tokens)
+        self._ids = {token: number for number, token in enumerate(self.tokens) if number >= len(SPECIALS)}
+        if len(self._ids) + len(SPECIALS) != len(self.tokens) or any(token in self._ids for token in SPECIALS):
+            twice = [token for token, count in Counter(self.tokens).items() if count > 1]
+            raise DataError(
+                "a vocabulary holds each token once",
+                got=f"{twice[0]!r} twice",
+                cure="use Vocabulary.build on sentences",
+            )
+
+    @classmethod
+    def build(
+        cls, sentences: Iterable[Sequence[str]], *, max_size: int | None = None, min_count: int = 1
+    ) -> "Vocabulary":
+        """The most frequent tokens, ties in alphabetical order; `max_size` counts the four specials."""
+        if max_size is not None and max_size < len(SPECIALS):
+            raise ConfigError("Vocabulary max_size", got=max_size, expected="4 or more", cure="it counts the specials")
+        counts: Counter[str] = Counter()
+        for sentence in sentences:
+            counts.update(sentence)
+        kept = [token for token, count in counts.items() if count >= min_count and token not in SPECIALS]
+        kept.sort(key=lambda token: (-counts[token], token))
+        return cls(kept if max_size is None else kept[: max_size - len(SPECIALS)])
+
+    def encode(self, tokens: Iterable[str]) -> list[int]:
+        """The number of each token, without <bos> and <eos>."""
+        return [self._ids.get(token, UNK) for token in tokens]
+
+    def decode(self, ids: Iterable[int]) -> list[str]:
+        """The tokens up to <eos>, without <pad> and <bos>."""
+        return [self.tokens[number] for number in _content(ids, len(self))]
+
+    def coverage(self, sentences: Iterable[Sequence[str]]) -> float:
+        """The share of tokens that are known; 1 where there are none."""
+        known = total = 0
+        for sentence in sentences:
+            known += sum(token in self._ids for token in sentence)
+            total += len(sentence)
+        return known / total if total else 1.0
+
+    def to_json(self) -> str:
+        """As text, for `from_json`."""
+        return json.dumps({"kind": "vocabulary", "tokens": self.tokens[len(SPECIALS) :]}, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Vocabulary":
+        """What `to_json` wrote."""
+        return cls(_read_json(text, "vocabulary")["tokens"])
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __contains__(self, token: object) -> bool:
+        return token in self._ids
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self.tokens == other.tokens
+
+    def __hash__(self) -> int:
+        return hash(self.tokens)
+
+    def __repr__(self) -> str:
+        return f"Vocabulary({len(self)} tokens)"
+
+
+@runtime_checkable
+class Codec(Protocol):
+    """Text to ids and back. Ids are without <bos> and <eos>; there is one id for each of `tokens(text)`."""
+
+    def encode_text(self, text: str) -> list[int]:
+        """The ids of a sentence."""
+
+    def decode_text(self, ids: Iterable[int]) -> str:
+        """The sentence of ids up to <eos>; <pad> and <bos> are skipped."""
+
+    def tokens(self, text: str) -> list[str]:
+        """The words or subwords of a sentence: the labels of a heat map."""
+
+    def decode_tokens(self, ids: Iterable[int]) -> list[str]:
+        """The words or subwords of ids up to <eos>, one for each id that is not <pad> or <bos>."""
+
+    def to_json(self) -> str:
+        """As text, for `codec_from_json`."""
+
+    def __len__(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class WordCodec:
+    """Words by `tokenize`, numbered by a vocabulary."""
+
+    vocabulary: Vocabulary
+    lower: bool = False
+
+    @classmethod
+    def train(
+        cls, lines: Iterable[str], *, max_size: int | None = None, min_count: int = 1, lower: bool = False
+    ) -> "WordCodec":
+        """A codec with the words of some lines; the papers took the 30 000 most frequent."""
+        sentences = (tokenize(line, lower=lower) for line in lines)
+        return cls(Vocabulary.build(sentences, max_size=max_size, min_count=min_count), lower)
+
+    def encode_text(self, text: str) -> list[int]:
+        """The ids of a sentence; unknown words are <unk>."""
+        return self.vocabulary.encode(self.tokens(text))
+
+    def decode_text(self, ids: Iterable[int]) -> str:
+        """The sentence of ids up to <eos>; <pad> and <bos> are skipped."""
+        return detokenize(self.decode_tokens(ids))
+
+    def tokens(self, text: str) -> list[str]:
+        """The words of a sentence, known or not."""
+        return tokenize(text, lower=self.lower)
+
+    def decode_tokens(self, ids: Iterable[int]) -> list[str]:
+        """The words of ids up to <eos>."""
+        return self.vocabulary.decode(ids)
+
+    def to_json(self) -> str:
+        """As text, for `codec_from_json`."""
+        content = {"kind": "words", "lower": self.lower, "tokens": self.vocabulary.tokens[len(SPECIALS) :]}
+        return json.dumps(content, ensure_ascii=False)
+
+    def __len__(self) -> int:
+        return len(self.vocabulary)
+
+
+@dataclass(frozen=True)
+class SubwordCodec:
+    """Subwords by sentencepiece (`pip install 'regard[text]'`), with the same special ids as `Vocabulary`."""
+
+    model: bytes = field(repr=False)
+
+    @classmethod
+    def train(
+        cls,
+        lines: Iterable[str],
+        *,
+        size: int = 8000,
+        kind: Literal["bpe", "unigram"] = "bpe",
+        max_lines: int | None = None,
+        seed: int = 0,
+    ) -> "SubwordCodec":
+        """A model of `size` subwords, specials included, from all lines or a random `max_lines` of them.
+
+        Every character of the lines is known. The same lines and settings give the same model.
+        """
+        if kind not in ("bpe", "unigram"):
+            raise ConfigError("SubwordCodec kind", got=repr(kind), expected="'bpe' or 'unigram'")
+        sentencepiece = require("sentencepiece", extra="text")
+        sample = [line for line in map(normalize, lines) if line]
+        if max_lines is not None and max_lines < len(sample):
+            sample = Random(seed).sample(sample, max_lines)
+        if not sample:
+            raise DataError("there is no text to train subwords on", got="no lines", expected="a few thousand lines")
+        model = io.BytesIO()
+        specials = {f"{text[1:-1]}_id": number for number, text in enumerate(SPECIALS)}
+        specials |= {f"{text[1:-1]}_piece": text for text in SPECIALS}  # type: ignore[misc]
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(sample),
+                model_writer=model,
+                model_type=kind,
+                vocab_size=size,
+                character_coverage=1.0,
+                normalization_rule_name="identity",  # `normalize` has done it
+                max_sentence_length=1_000_000,
+                num_threads=1,  # sums in one order, whatever the machine
+                minloglevel=2,
+                unk_surface=SPECIALS[UNK],
+                **specials,
+            )
+        except RuntimeError as error:
+            reason = str(error).rpartition("] ")[2].partition(" Increase vocab_size")[0].strip(" .")
+            cure = "choose another size, or train on more text"
+            raise ConfigError(f"SubwordCodec size: {reason}", got=size, cure=cure) from error
+        return cls(model.getvalue())
+
+    @cached_property
+    def _processor(self) -> Any:
+        sentencepiece = require("sentencepiece", extra="text")
+        try:
+            loaded = sentencepiece.SentencePieceProcessor(model_proto=self.model)
+            special = [loaded.pad_id(), loaded.bos_id(), loaded.eos_id(), loaded.unk_id()]
+        except RuntimeError:
+            special = None
+        if special != [PAD, BOS, EOS, UNK]:
+            got = "no model" if special is None else f"special ids {special}"
+            cure = "make it with SubwordCodec.train"
+            raise DataError("this sentencepiece model does not fit", got=got, expected="<pad> 0 … <unk> 3", cure=cure)
+        return loaded
+
+    def encode_text(self, text: str) -> list[int]:
+        """The ids of a sentence; a character that was not in the training text is <unk>."""
+        return list(self._processor.encode(normalize(text), out_type=int))
+
+    def decode_text(self, ids: Iterable[int]) -> str:
+        """The sentence of ids up to <eos>; <pad> and <bos> are skipped."""
+        return str(self._processor.decode(_content(ids, len(self))))
+
+    def tokens(self, text: str) -> list[str]:
+        """The subwords of a sentence; ▁ marks the start of a word."""
+        return list(self._processor.encode(normalize(text), out_type=str))
+
+    def decode_tokens(self, ids: Iterable[int]) -> list[str]:
+        """The subwords of ids up to <eos>."""
+        return [self._processor.id_to_piece(number) for number in _content(ids, len(self))]
+
+    def to_bytes(self) -> bytes:
+        """The sentencepiece model; `SubwordCodec(model)` reads it."""
+        return self.model
+
+    @classmethod
+    def from_bytes(cls, model: bytes) -> "SubwordCodec":
+        """The codec of a sentencepiece model."""
+        return cls(model)
+
+    def to_json(self) -> str:
+        """As text, for `codec_from_json`."""
+        return json.dumps({"kind": "subwords", "model": base64.b64encode(self.model).decode()})
+
+    def __len__(self) -> int:
+        return int(self._processor.get_piece_size())
+
+
+def codec_from_json(text: str) -> WordCodec | SubwordCodec:
+    """The codec that `to_json` wrote.
+
+    >>> codec = WordCodec.train(["un chat noir"])
+    >>> codec_from_json(codec.to_json()) == codec
+    True
+    """
+    content = _read_json(text, "words", "subwords")
+    if content["kind"] == "words":
+        return WordCodec(Vocabulary(content["tokens"]), content["lower"])
+    return SubwordCodec(base64.b64decode(content["model"]))
+
+
+def _content(ids: Iterable[int], size: int) -> list[int]:
+    """Ids up to EOS, without PAD and BOS."""
+    content = []
+    for number in ids:
+        if number == EOS:
+            break
+        if not 0 <= number < size:
+            cure = "decode with the codec of the model"
+            raise DataError("there is no such id", got=number, expected=f"0 to {size - 1}", cure=cure)
+        if number not in (PAD, BOS):
+            content.append(int(number))
+    return content
+
+
+def _read_json(text: str, *kinds: str) -> dict[str, Any]:
+    """A dictionary of one of these kinds."""
+    needed = {"vocabulary": {"tokens"}, "words": {"tokens", "lower"}, "subwords": {"model"}}
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError:
+        content = None
+    kind = content.get("kind") if isinstance(content, dict) else None
+    if kind not in kinds or not needed[kind] <= set(content):
+        got = repr(text if len(text) <= 40 else text[:40] + "…")
+        raise DataError("this is not what to_json wrote", got=got, expected=f"JSON of kind {' or '.join(kinds)}")
+    assert isinstance(content, dict)
+    return content

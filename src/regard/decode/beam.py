@@ -1,0 +1,286 @@
+"""Beam search: the best few prefixes at every step, of many sentences in one tensor.
+
+prefixes [a·w] ─ model.step ─→ log P of all continuations [a w·v] ─ the best 2·beams ─┬─ by EOS: finished, scored
+of the a sentences that go on, w = `beams` of each                                    └─ others: the next a·w prefixes
+"""
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from regard.base import ConfigError, ShapeError
+from regard.decode.hypothesis import Hypothesis, coverage_penalty, length_penalty
+from regard.decode.protocol import Decodable, advance, bar, pick, start
+
+_FINISHED, _CUT, _NONE = 0, 1, 2  # groups of hypotheses; a lower one ranks first, whatever the scores
+_NOWHERE = -1  # the last token of a prefix that had no way on
+
+
+@torch.no_grad()
+def beam_search(
+    model: Decodable,
+    state: Any,
+    *,
+    batch: int,
+    bos: int,
+    eos: int,
+    beams: int = 5,
+    nbest: int = 1,
+    max_steps: int | Int[Tensor, " b"],
+    min_steps: int = 0,
+    length_penalty: float = 0.0,
+    coverage_penalty: float = 0.0,
+    no_repeat: int = 0,
+    forbidden: Collection[int] = (),
+    source_mask: Bool[Tensor, "b k"] | None = None,
+) -> list[list[Hypothesis]]:
+    """The `nbest` best hypotheses of each sentence, best first, by the score of GNMT (Wu et al. 2016, eq. 14).
+
+    s(Y) = log P(Y) / lp(Y) + cp(X; Y), with α = `length_penalty` and β = `coverage_penalty` over the positions of
+    `source_mask` (True = real). |Y| and the coverage count the step of EOS. Prefixes are ranked by log P, and EOS ends
+    one where it is among the best `beams` continuations; the penalties choose among what has ended. A sentence is done
+    when no prefix can overtake its `nbest` any more, whatever comes; so stopping early loses nothing.
+
+    A hypothesis takes `min_steps` to `max_steps` steps (one number, or one for each sentence), EOS included. Prefixes
+    that are cut off there, or where no prefix has a possible token left, rank behind all finished ones: they fill the
+    list where fewer than `nbest` have finished. It may still be shorter. `no_repeat` n lets no n-gram occur twice,
+    `forbidden` tokens are never taken; log P stays the model's own. Sentences that are done leave the batch.
+
+    >>> from regard.decode import Step
+    >>> class Coin:  # heads 0.6, end 0.4; after heads it always ends
+    ...     def step(self, tokens, state):
+    ...         chances = torch.tensor([[0.4, 0.6, 0.0], [1.0, 0.0, 0.0], [0.4, 0.6, 0.0]])
+    ...         return Step(chances[tokens].log(), state)
+    >>> [found] = beam_search(Coin(), None, batch=1, bos=2, eos=0, max_steps=5, nbest=2)
+    >>> [(hypothesis.tokens, round(math.exp(hypothesis.score), 4)) for hypothesis in found]
+    [([1], 0.6), ([], 0.4)]
+    """
+    rules = _Rules(eos, beams, nbest, min_steps, length_penalty, coverage_penalty, no_repeat, frozenset(forbidden))
+    tokens, last = start(model, state, batch=batch, bos=bos, max_steps=max_steps, min_steps=min_steps)
+    mask = _checked_mask(source_mask, batch, tokens.device)
+    longest = rules.length_penalties(last)  # [b] by which a prefix can be divided at most
+    active = torch.arange(batch, device=tokens.device)  # [a] sentences that go on
+    log_prob = torch.zeros(batch, device=tokens.device)  # [n] of the prefixes, n = a·w
+    prefixes = tokens.new_empty(batch, 0)  # [n t]
+    coverage: Tensor | None = None  # [n k]
+    best, trellis, step = _Ends.none(batch, nbest, tokens.device), [_Column(active, tokens, None)], 0
+    while len(active):
+        step += 1
+        log_probs, state, weights = advance(model, tokens, state, eos=eos)
+        before, coverage = coverage, _covered(coverage, weights, mask, rules)
+        here = None if mask is None else mask[active]
+        grown = _grown(log_prob, _barred(log_probs, prefixes, step, rules), len(active), rules)
+        found = best.pick(active).merge(_scored(grown, grown.finished(rules), coverage, here, step, rules))
+        live = grown.unfinished(rules)
+
+        cut = last[active] == step
+        if cut.any():
+            group = torch.where(cut.unsqueeze(1) & live.possible, _CUT, _NONE)
+            found = found.merge(_scored(live, group, coverage, here, step, rules))
+        stuck = ~grown.possible.any(1)
+        if stuck.any():
+            stopped = _stopped(log_prob, len(active))
+            group = torch.where(stuck.unsqueeze(1) & stopped.possible, _CUT, _NONE)
+            found = found.merge(_scored(stopped, group, before, here, step - 1, rules))
+        best = best.put(active, found)
+
+        attainable = live.log_prob.amax(1) / longest[active]  # log P only falls, and no penalty is above 0
+        settled = (found.group[:, -1] == _FINISHED) & (found.score[:, -1] >= attainable)
+        stay = (~(cut | settled) & live.possible.any(1)).nonzero().squeeze(1)
+        active, (log_prob, origin, tokens) = active[stay], (part[stay].flatten() for part in live)
+        trellis.append(_Column(origin, tokens, weights))
+        if len(active):
+            state = pick(state, origin)
+            prefixes = torch.cat([prefixes[origin], tokens.unsqueeze(1)], 1)
+            coverage = None if coverage is None else coverage[origin]
+    return _read(best, trellis, eos)
+
+
+@dataclass(frozen=True)
+class _Rules:
+    """The settings, checked."""
+
+    eos: int
+    beams: int
+    nbest: int
+    min_steps: int
+    alpha: float
+    beta: float
+    no_repeat: int
+    forbidden: frozenset[int]
+
+    def __post_init__(self) -> None:
+        for name, value, least in (
+            ("beams", self.beams, 1),
+            ("nbest", self.nbest, 1),
+            ("no_repeat", self.no_repeat, 0),
+        ):
+            if value < least:
+                raise ConfigError(name, got=value, expected=f"{least} or more")
+        for name, weight in (("length_penalty", self.alpha), ("coverage_penalty", self.beta)):
+            if not 0 <= weight < math.inf:
+                raise ConfigError(name, got=weight, expected="0 or more", cure="0.6 to 1 and 0.2 work well")
+
+    def length_penalties(self, lengths: Tensor) -> Tensor:
+        return torch.tensor([length_penalty(length, self.alpha) for length in lengths.tolist()], device=lengths.device)
+
+
+class _Candidates(NamedTuple):
+    """Continuations of the a active sentences, [a m] each, best first."""
+
+    log_prob: Tensor
+    origin: Tensor  # the row of the prefix, in [n]
+    token: Tensor
+
+    @property
+    def possible(self) -> Tensor:
+        return self.log_prob > -math.inf
+
+    def finished(self, rules: _Rules) -> Tensor:
+        """The group of each: EOS finishes where it is among the best `beams`."""
+        near = torch.arange(self.token.shape[1], device=self.token.device) < rules.beams
+        return torch.where((self.token == rules.eos) & near & self.possible, _FINISHED, _NONE)
+
+    def unfinished(self, rules: _Rules) -> "_Candidates":
+        """The best `beams` that are not EOS. There are enough: each prefix has one EOS, and m = 2·beams if it can."""
+        order = (self.token == rules.eos).byte().argsort(dim=1, stable=True)[:, : rules.beams]
+        log_prob, origin, token = (part.gather(1, order) for part in self)
+        return _Candidates(log_prob.masked_fill(token == rules.eos, -math.inf), origin, token)
+
+
+class _Ends(NamedTuple):
+    """The best hypotheses of each sentence so far, [b nbest] each, best first."""
+
+    score: Tensor
+    log_prob: Tensor
+    origin: Tensor  # the row of the prefix before the last token
+    token: Tensor  # the last one: EOS if finished
+    step: Tensor  # of the last token
+    group: Tensor
+
+    @staticmethod
+    def none(batch: int, nbest: int, device: torch.device) -> "_Ends":
+        low = torch.full((batch, nbest), -math.inf, device=device)
+        zero = torch.zeros(batch, nbest, dtype=torch.long, device=device)
+        return _Ends(low, low, zero, zero, zero, zero + _NONE)
+
+    def pick(self, rows: Tensor) -> "_Ends":
+        return _Ends(*(part[rows] for part in self))
+
+    def put(self, rows: Tensor, ends: "_Ends") -> "_Ends":
+        return _Ends(*(part.to(new.dtype).index_copy(0, rows, new) for part, new in zip(self, ends, strict=True)))
+
+    def merge(self, new: "_Ends") -> "_Ends":
+        """The best of both, as many as there are here: by group, then by score; of equals the earlier one."""
+        both = _Ends(*(torch.cat([old, more], 1) for old, more in zip(self, new, strict=True)))
+        order = both.score.argsort(dim=1, descending=True, stable=True)
+        order = order.gather(1, both.group.gather(1, order).argsort(dim=1, stable=True))
+        return _Ends(*(part.gather(1, order[:, : self.score.shape[1]]) for part in both))
+
+
+class _Column(NamedTuple):
+    """The n prefixes after one step, and where the step looked."""
+
+    origin: Tensor  # [n] rows in the column before
+    tokens: Tensor  # [n]
+    weights: Tensor | None  # [rows of the column before, k]
+
+
+def _barred(log_probs: Float[Tensor, "n v"], prefixes: Int[Tensor, "n t"], step: int, rules: _Rules) -> Tensor:
+    """−∞ for what may not come next."""
+    log_probs = bar(log_probs, rules.forbidden | {rules.eos} if step < rules.min_steps else rules.forbidden)
+    if 0 < rules.no_repeat <= prefixes.shape[1]:
+        log_probs = log_probs.masked_fill(_repeats(prefixes, rules.no_repeat, log_probs.shape[1]), -math.inf)
+    return log_probs
+
+
+def _repeats(prefixes: Int[Tensor, "n t"], order: int, size: int) -> Bool[Tensor, "n v"]:
+    """Tokens that would make an n-gram of `order` tokens that is in the prefix already."""
+    grams = prefixes.unfold(1, order, 1)  # [n t−order+1 order]
+    ending = prefixes[:, prefixes.shape[1] - order + 1 :].unsqueeze(1)
+    again = (grams[..., :-1] == ending).all(-1)
+    token = torch.where(again, grams[..., -1], size)  # `size`: a column for nothing
+    return torch.zeros(len(prefixes), size + 1, dtype=torch.bool, device=prefixes.device).scatter(1, token, True)[
+        :, :-1
+    ]
+
+
+def _grown(
+    log_prob: Float[Tensor, " n"], log_probs: Float[Tensor, "n v"], sentences: int, rules: _Rules
+) -> _Candidates:
+    """The best 2·beams continuations of each sentence, or all."""
+    rows, size = log_probs.shape
+    total = (log_prob.unsqueeze(1) + log_probs).view(sentences, -1)  # [a w·v]
+    top, where = total.topk(min(2 * rules.beams, total.shape[1]), dim=1)
+    first = torch.arange(0, rows, rows // sentences, device=where.device).unsqueeze(1)  # row of each sentence
+    return _Candidates(top, first + where // size, where % size)
+
+
+def _stopped(log_prob: Float[Tensor, " n"], sentences: int) -> _Candidates:
+    """The prefixes themselves, with no token after them."""
+    rows = torch.arange(len(log_prob), device=log_prob.device).view(sentences, -1)
+    return _Candidates(log_prob.view(sentences, -1), rows, torch.full_like(rows, _NOWHERE))
+
+
+def _scored(
+    candidates: _Candidates, group: Tensor, coverage: Tensor | None, mask: Tensor | None, length: int, rules: _Rules
+) -> _Ends:
+    """Candidates as hypotheses of `length` steps; those of group `_NONE` do not count."""
+    log_prob, origin, token = candidates
+    score = log_prob / length_penalty(length, rules.alpha)
+    if coverage is not None:
+        score = score + coverage_penalty(coverage[origin], rules.beta, None if mask is None else mask.unsqueeze(1))
+    score = score.masked_fill(group == _NONE, -math.inf)
+    step = length + (token == _NOWHERE).long()
+    return _Ends(score, log_prob, origin, token, step, group)
+
+
+def _covered(coverage: Tensor | None, weights: Tensor | None, mask: Tensor | None, rules: _Rules) -> Tensor | None:
+    """The weight that each source position has received, this step included; None where nobody asks."""
+    if rules.beta == 0:
+        return None
+    if weights is None:
+        raise ConfigError(
+            "coverage_penalty needs the weights of each step", got="weights=None from the model", cure="set it to 0"
+        )
+    if mask is not None and mask.shape[1] != weights.shape[1]:
+        raise ShapeError("source_mask", got=list(mask.shape), expected=f"[b {weights.shape[1]}], as the weights")
+    return weights if coverage is None else coverage + weights
+
+
+def _checked_mask(mask: Tensor | None, batch: int, device: torch.device) -> Tensor | None:
+    if mask is None:
+        return None
+    if mask.dtype != torch.bool or mask.ndim != 2 or mask.shape[0] != batch:
+        raise ShapeError("source_mask", got=f"{mask.dtype} {list(mask.shape)}", expected=f"torch.bool [{batch} k]")
+    return mask.to(device)
+
+
+def _read(best: _Ends, trellis: list[_Column], eos: int) -> list[list[Hypothesis]]:
+    """The hypotheses, each read from its last token back to the first along the trellis."""
+    origins, tokens = [column.origin.tolist() for column in trellis], [column.tokens.tolist() for column in trellis]
+
+    def read(score: float, log_prob: float, row: int, token: int, step: int) -> Hypothesis:
+        words, looks = [token], [trellis[step].weights]
+        rows = [row]
+        for time in range(step - 1, 0, -1):
+            words.append(tokens[time][rows[-1]])
+            looks.append(trellis[time].weights)
+            rows.append(origins[time][rows[-1]])
+        seen = [look[place] for look, place in zip(looks, rows, strict=True) if look is not None]
+        if token in (eos, _NOWHERE):
+            words = words[1:]
+        if token == _NOWHERE:
+            seen = seen[1:]
+        weights = torch.stack(seen[::-1]) if seen else None
+        return Hypothesis(words[::-1], log_prob, score, weights, finished=token == eos)
+
+    return [
+        [read(*end) for *end, group in zip(*sentence, strict=True) if group != _NONE]
+        for sentence in zip(*(part.tolist() for part in best), strict=True)
+    ]

@@ -1,0 +1,28 @@
+"""Measures: strings and tokens in, numbers and signatures out; weights in, spread and alignment error out. No torch."""
+
+from regard.metrics.attention import alignment_error_rate, entropy, hard_links, support_size
+from regard.metrics.translation import (
+    Bleu,
+    Bucket,
+    Chrf,
+    bleu,
+    bleu_by_length,
+    chrf,
+    clipped_precision,
+    tokenized_bleu,
+)
+
+__all__ = [
+    "Bleu",
+    "Bucket",
+    "Chrf",
+    "alignment_error_rate",
+    "bleu",
+    "bleu_by_length",
+    "chrf",
+    "clipped_precision",
+    "entropy",
+    "hard_links",
+    "support_size",
+    "tokenized_bleu",
+]

@@ -1,0 +1,57 @@
+"""One paper, one file: a frozen config, a class, presets. MODELS says where each comes from."""
+
+from regard.models.bahdanau import Bahdanau, BahdanauConfig, bahdanau_base
+from regard.models.encoder_decoder import (
+    Cho,
+    ChoConfig,
+    Sutskever,
+    SutskeverConfig,
+    cho_base,
+    sutskever_base,
+)
+from regard.models.luong import Luong, LuongConfig, luong_global, luong_local_p
+from regard.models.translator import Memory, Paper, Translated, Translator
+
+MODELS: dict[str, Paper] = {
+    "cho": Paper(
+        Cho, ChoConfig, 2014,
+        "Learning Phrase Representations using RNN Encoder-Decoder for Statistical Machine Translation",
+        "https://arxiv.org/abs/1406.1078",
+    ),
+    "sutskever": Paper(
+        Sutskever, SutskeverConfig, 2014,
+        "Sequence to Sequence Learning with Neural Networks",
+        "https://arxiv.org/abs/1409.3215",
+    ),
+    "bahdanau": Paper(
+        Bahdanau, BahdanauConfig, 2015,
+        "Neural Machine Translation by Jointly Learning to Align and Translate",
+        "https://arxiv.org/abs/1409.0473",
+    ),
+    "luong": Paper(
+        Luong, LuongConfig, 2015,
+        "Effective Approaches to Attention-based Neural Machine Translation",
+        "https://arxiv.org/abs/1508.04025",
+    ),
+}  # fmt: skip
+
+__all__ = [
+    "MODELS",
+    "Bahdanau",
+    "BahdanauConfig",
+    "Cho",
+    "ChoConfig",
+    "Luong",
+    "LuongConfig",
+    "Memory",
+    "Paper",
+    "Sutskever",
+    "SutskeverConfig",
+    "Translated",
+    "Translator",
+    "bahdanau_base",
+    "cho_base",
+    "luong_global",
+    "luong_local_p",
+    "sutskever_base",
+]

@@ -1,0 +1,139 @@
+"""RNNsearch: Bahdanau, Cho & Bengio 2015, arXiv 1409.0473. Equation numbers are those of the paper and its appendix.
+
+Two choices where the paper leaves room: the deep output reads s_i (section 3.1; the appendix writes s_{i−1}), and gates
+follow torch's GRU, in which z keeps the old state and the reset gate acts after the recurrent product.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.attention import AttentionOutput
+from regard.decode import Step
+from regard.models.translator import Memory, Translated, Translator
+from regard.nn import Bidirectional, DeepOutput, build_attention
+from regard.score import Additive, Prepared
+
+
+@dataclass(frozen=True)
+class BahdanauConfig:
+    """Sizes of the paper (A.2.3); any score and any alignment."""
+
+    source_vocabulary: int
+    target_vocabulary: int
+    embed_dim: int = 620  # m
+    hidden_dim: int = 1000  # n
+    align_dim: int = 1000  # n'
+    maxout_dim: int = 500  # l
+    score: str = "additive"
+    align: str = "softmax"
+    dropout: float = 0.0
+    published_start: bool = True  # N(0, 0.01²); small models learn faster from torch's own start
+
+
+def bahdanau_base(source_vocabulary: int, target_vocabulary: int) -> BahdanauConfig:
+    """RNNsearch-50 as published."""
+    return BahdanauConfig(source_vocabulary, target_vocabulary)
+
+
+class State(NamedTuple):
+    """What goes from word to word."""
+
+    hidden: Tensor  # s_{i−1} [n d]
+    keys: Tensor  # U_a h_j [n k a], prepared once
+    values: Tensor  # h_j [n k 2d]
+    allowed: Tensor  # [n 1 k], True = may attend
+    previous: Tensor  # α_{i−1} [n k]
+    time: Tensor  # i [n]
+
+
+class Bahdanau(Translator):
+    """A bidirectional GRU reads, a GRU writes, and before each word it looks for where to look."""
+
+    def __init__(self, config: BahdanauConfig) -> None:
+        super().__init__()
+        self.config = config
+        embed, hidden = config.embed_dim, config.hidden_dim
+        self.source = nn.Embedding(config.source_vocabulary, embed, padding_idx=0)
+        self.target = nn.Embedding(config.target_vocabulary, embed, padding_idx=0)
+        self.encoder = Bidirectional(embed, hidden)
+        self.attention = build_attention(
+            config.score, config.align, query_dim=hidden, key_dim=2 * hidden, hidden_dim=config.align_dim
+        )
+        self.start = nn.Linear(hidden, hidden)  # W_s
+        self.cell = nn.GRUCell(embed + 2 * hidden, hidden)
+        self.output = DeepOutput(
+            hidden, embed, 2 * hidden, maxout_dim=config.maxout_dim, vocabulary=config.target_vocabulary
+        )
+        self.dropout = nn.Dropout(config.dropout)
+        if config.published_start:
+            self._initialise()
+
+    def _initialise(self) -> None:
+        """As in B.1 of the paper, but for v_a and the score's other parameters, which keep a non-zero start."""
+        for name, parameter in self.named_parameters():
+            if name.startswith("attention."):
+                continue
+            if "bias" in name:
+                nn.init.zeros_(parameter)
+            elif "weight_hh" in name:
+                for block in parameter.data.chunk(3):
+                    nn.init.orthogonal_(block)
+            else:
+                nn.init.normal_(parameter, std=0.01)
+        if isinstance(self.attention.score, Additive):
+            nn.init.normal_(self.attention.score.to_query.weight, std=0.001)
+            nn.init.normal_(self.attention.score.to_keys.weight, std=0.001)
+
+    def encode(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"]) -> Memory:
+        """Annotations h_j = [forward; backward] (7), and the first backward state, from which s_0 comes."""
+        annotations = self.encoder(self.dropout(self.source(source)), lengths)
+        return Memory(annotations, lengths, annotations[:, 0, self.config.hidden_dim :])
+
+    def init_state(self, memory: Memory) -> State:
+        """s_0 = tanh(W_s ←h_1); the keys are projected here, once."""
+        batch, num_keys, _ = memory.values.shape
+        keys = self.attention.prepare(memory.values).keys
+        allowed = torch.arange(num_keys, device=keys.device) < memory.lengths.unsqueeze(-1)
+        previous = torch.zeros(batch, num_keys, device=keys.device, dtype=keys.dtype)
+        previous[:, 0] = 1.0
+        time = torch.zeros(batch, dtype=torch.long, device=keys.device)
+        hidden = torch.tanh(self.start(memory.summary))
+        return State(hidden, keys, memory.values, allowed.unsqueeze(1), previous, time)
+
+    def step(self, tokens: Int[Tensor, " n"], state: State) -> Step:
+        """One word: attend with s_{i−1}, write s_i, predict."""
+        word = self.target(tokens)
+        state, context = self._advance(word, state)
+        return Step(self.output(state.hidden, word, self.dropout(context)), state, state.previous)
+
+    def forward(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"], inputs: Int[Tensor, "b t"]) -> Translated:
+        """Word after word, with the output layer for all words at once."""
+        state = self.init_state(self.encode(source, lengths))
+        words = self.dropout(self.target(inputs))
+        hidden, contexts, weights = [], [], []
+        for word in words.unbind(1):
+            state, context = self._advance(word, state)
+            hidden.append(state.hidden)
+            contexts.append(context)
+            weights.append(state.previous)
+        stacked = (torch.stack(parts, 1) for parts in (hidden, contexts, weights))
+        all_hidden, all_contexts, all_weights = stacked
+        return Translated(self.output(all_hidden, words, self.dropout(all_contexts)), all_weights)
+
+    def _advance(self, word: Float[Tensor, "n m"], state: State) -> tuple[State, Float[Tensor, "n c"]]:
+        out: AttentionOutput = self.attention(  # e_ij, α_ij (6), c_i (5)
+            state.hidden.unsqueeze(1),
+            Prepared(state.keys),
+            state.values,
+            mask=state.allowed,
+            previous=state.previous,
+            step=state.time,
+        )
+        context = out.context.squeeze(1)
+        hidden = self.cell(torch.cat([word, context], -1), state.hidden)  # s_i = f(s_{i−1}, y_{i−1}, c_i)
+        assert out.weights is not None
+        return state._replace(hidden=hidden, previous=out.weights.squeeze(1), time=state.time + 1), context

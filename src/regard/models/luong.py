@@ -1,0 +1,131 @@
+"""Luong, Pham & Manning 2015, arXiv 1508.04025: recurrence first, then attention with the current state.
+
+h_t → a_t → c_t → h̃_t → word. Global attention with any score, or local: `align="local_monotonic"` is local-m,
+`align="local_predictive"` local-p. Equation numbers are those of the paper.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.attention import AttentionOutput
+from regard.decode import Step
+from regard.models.translator import Memory, Translated, Translator
+from regard.nn import LSTMState, StackedLSTM, build_attention, reverse, run_lstm
+from regard.score import Prepared
+
+
+@dataclass(frozen=True)
+class LuongConfig:
+    """Sizes of the paper (4.1): four layers of 1000 cells; window D = 10."""
+
+    source_vocabulary: int
+    target_vocabulary: int
+    embed_dim: int = 1000
+    hidden_dim: int = 1000
+    layers: int = 4
+    score: str = "general"
+    align: str = "softmax"
+    window: int = 10
+    max_source: int = 200  # positions that score="location" knows
+    input_feeding: bool = True
+    reverse_source: bool = False
+    dropout: float = 0.0
+
+
+def luong_global(source_vocabulary: int, target_vocabulary: int) -> LuongConfig:
+    """Global attention; in the paper dot is best here, with dropout 0.2."""
+    return LuongConfig(source_vocabulary, target_vocabulary, score="dot", dropout=0.2)
+
+
+def luong_local_p(source_vocabulary: int, target_vocabulary: int) -> LuongConfig:
+    """The paper's best single model: local-p with the general score."""
+    return LuongConfig(source_vocabulary, target_vocabulary, align="local_predictive", dropout=0.2)
+
+
+class State(NamedTuple):
+    """What goes from word to word."""
+
+    decoder: LSTMState
+    fed: Tensor  # h̃_{t−1} [n d]
+    keys: Tensor  # [n k a], prepared once
+    values: Tensor  # h̄_s [n k d]
+    allowed: Tensor  # [n 1 k], True = may attend
+    previous: Tensor  # a_{t−1} [n k]
+    time: Tensor  # t [n]
+
+
+class Luong(Translator):
+    """Stacked LSTMs; the attentional vector h̃ predicts the word and, with input feeding, enters the next step."""
+
+    def __init__(self, config: LuongConfig) -> None:
+        super().__init__()
+        self.config = config
+        embed, hidden = config.embed_dim, config.hidden_dim
+        self.source = nn.Embedding(config.source_vocabulary, embed, padding_idx=0)
+        self.target = nn.Embedding(config.target_vocabulary, embed, padding_idx=0)
+        self.encoder = StackedLSTM(embed, hidden, config.layers, dropout=config.dropout)
+        fed = hidden if config.input_feeding else 0
+        self.decoder = StackedLSTM(embed + fed, hidden, config.layers, dropout=config.dropout)
+        self.attention = build_attention(
+            config.score,
+            config.align,
+            query_dim=hidden,
+            key_dim=hidden,
+            hidden_dim=hidden,
+            window=config.window,
+            max_keys=config.max_source,
+        )
+        self.combine = nn.Linear(2 * hidden, hidden, bias=False)  # W_c
+        self.to_logits = nn.Linear(hidden, config.target_vocabulary, bias=False)  # W_s
+        self.dropout = nn.Dropout(config.dropout)
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -0.1, 0.1)
+
+    def encode(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"]) -> Memory:
+        """h̄_s, the states of the top layer, and the final states of all layers."""
+        words = reverse(source, lengths) if self.config.reverse_source else source
+        outputs, final = self.encoder(self.dropout(self.source(words)), lengths)
+        if self.config.reverse_source:
+            outputs = reverse(outputs, lengths)  # weights stay in the order of the sentence
+        return Memory(outputs, lengths, final)
+
+    def init_state(self, memory: Memory) -> State:
+        """The decoder starts where the encoder ended; h̃_0 = 0."""
+        batch, num_keys, width = memory.values.shape
+        keys = self.attention.prepare(memory.values).keys
+        allowed = torch.arange(num_keys, device=keys.device) < memory.lengths.unsqueeze(-1)
+        previous = memory.values.new_zeros(batch, num_keys)
+        previous[:, 0] = 1.0
+        time = torch.zeros(batch, dtype=torch.long, device=keys.device)
+        fed = memory.values.new_zeros(batch, width)
+        decoder = LSTMState(*memory.summary.unbind(1))
+        return State(decoder, fed, keys, memory.values, allowed.unsqueeze(1), previous, time)
+
+    def step(self, tokens: Int[Tensor, " n"], state: State) -> Step:
+        """One word."""
+        state = self._advance(self.dropout(self.target(tokens)), state)
+        return Step(self.to_logits(self.dropout(state.fed)), state, state.previous)
+
+    def forward(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"], inputs: Int[Tensor, "b t"]) -> Translated:
+        """Word after word (input feeding makes each wait for the one before), the softmax layer for all at once."""
+        state = self.init_state(self.encode(source, lengths))
+        vectors, weights = [], []
+        for word in self.dropout(self.target(inputs)).unbind(1):
+            state = self._advance(word, state)
+            vectors.append(state.fed)
+            weights.append(state.previous)
+        return Translated(self.to_logits(self.dropout(torch.stack(vectors, 1))), torch.stack(weights, 1))
+
+    def _advance(self, word: Float[Tensor, "n m"], state: State) -> State:
+        entry = torch.cat([word, state.fed], -1) if self.config.input_feeding else word
+        outputs, decoder = run_lstm(self.decoder.layers, entry.unsqueeze(1), state.decoder)  # h_t [n 1 d]
+        out: AttentionOutput = self.attention(  # a_t (7)–(10), c_t
+            outputs, Prepared(state.keys), state.values, mask=state.allowed, previous=state.previous, step=state.time
+        )
+        attentional = torch.tanh(self.combine(torch.cat([out.context, outputs], -1))).squeeze(1)  # h̃_t (5)
+        assert out.weights is not None
+        return state._replace(decoder=decoder, fed=attentional, previous=out.weights.squeeze(1), time=state.time + 1)

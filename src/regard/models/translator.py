@@ -1,0 +1,53 @@
+"""What every translation model offers: encode once, step often, or teacher-force a whole batch."""
+
+from typing import Any, NamedTuple
+
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from regard.decode import Step
+
+
+class Memory(NamedTuple):
+    """A source sentence after the encoder."""
+
+    values: Tensor  # [b k d]
+    lengths: Tensor  # [b]
+    summary: Tensor  # [b …]: what the decoder starts from
+
+
+class Translated(NamedTuple):
+    """A whole batch at once: what training needs."""
+
+    logits: Tensor  # [b t v]
+    weights: Tensor | None  # [b t k]; None without attention
+
+
+class Translator(nn.Module):
+    """`forward` equals `encode`, `init_state`, then `step` for each target word; models do it faster where they can."""
+
+    def encode(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"]) -> Memory:
+        """Source ids [b k] and their lengths [b], read once."""
+        raise NotImplementedError
+
+    def init_state(self, memory: Memory) -> Any:
+        """The state before the first target word: a nest of tensors [b …], reordered by `decode.pick`."""
+        raise NotImplementedError
+
+    def step(self, tokens: Int[Tensor, " n"], state: Any) -> Step:
+        """Logits [n v] for the word after `tokens`, the new state, and the weights [n k] of this step."""
+        raise NotImplementedError
+
+    def forward(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"], inputs: Int[Tensor, "b t"]) -> Translated:
+        """Logits [b t v] for the word after each of `inputs` (BOS first), given all words before it."""
+        raise NotImplementedError
+
+
+class Paper(NamedTuple):
+    """Where a model comes from."""
+
+    model: type[Translator]
+    config: type
+    year: int
+    title: str
+    link: str

@@ -1,0 +1,71 @@
+"""Attention by name: how a model's settings choose any score and any alignment."""
+
+from regard.align import ALIGNS, Align, Entmax, Hard, LocalMonotonic, LocalPredictive, TopK
+from regard.attention import Attention
+from regard.base import ConfigError
+from regard.score import SCORES, Additive, Concat, Cosine, General, Location, LocationAware, Projected, Score
+
+
+def build_attention(
+    score: str,
+    align: str,
+    *,
+    query_dim: int,
+    key_dim: int,
+    hidden_dim: int,
+    window: int = 10,
+    max_keys: int = 200,
+    dropout: float = 0.0,
+) -> Attention:
+    """`Attention` with the score and the alignment of these names, for queries and keys of these widths.
+
+    Scores that need equal widths get them, where they differ, by a projection of both sides to `hidden_dim`. Cosine gets a learnt
+    key strength that starts at 8, since at 1 it cannot focus.
+
+    >>> build_attention("additive", "softmax", query_dim=8, key_dim=16, hidden_dim=4).score
+    Additive(
+      (to_query): Linear(in_features=8, out_features=4, bias=False)
+      (to_keys): Linear(in_features=16, out_features=4, bias=False)
+    )
+    """
+    _known("score", score, SCORES)
+    _known("align", align, ALIGNS)
+    return Attention(
+        _score(score, query_dim, key_dim, hidden_dim, max_keys), _align(align, query_dim, window), dropout=dropout
+    )
+
+
+def _score(name: str, query_dim: int, key_dim: int, hidden_dim: int, max_keys: int) -> Score:
+    kind = SCORES[name]
+    if kind in (Additive, Concat, LocationAware):
+        return kind(query_dim, key_dim, hidden_dim)
+    if kind is General:
+        return General(query_dim, key_dim)
+    if kind is Location:
+        return Location(query_dim, max_keys)
+    inner = Cosine(8.0, learned=True) if kind is Cosine else kind()
+    return inner if query_dim == key_dim else Projected(inner, query_dim, key_dim, hidden_dim)
+
+
+def _align(name: str, query_dim: int, window: int) -> Align:
+    kind = ALIGNS[name]
+    if kind is LocalPredictive:
+        return LocalPredictive(query_dim, window=window)
+    if kind is LocalMonotonic:
+        return LocalMonotonic(window)
+    if kind is TopK:
+        return TopK(4)
+    if kind is Entmax:
+        return Entmax(1.5)
+    if kind is Hard:
+        return Hard("gumbel_straight_through")
+    return kind()
+
+
+def _known(role: str, name: str, menu: dict[str, type]) -> None:
+    if name not in menu:
+        import difflib
+
+        near = difflib.get_close_matches(name, menu, 1)
+        cure = f"did you mean {near[0]!r}?" if near else None
+        raise ConfigError(f"unknown {role}", got=repr(name), expected=f"one of {', '.join(menu)}", cure=cure)

@@ -1,0 +1,107 @@
+"""Every translation model: steps equal the whole pass, and neither padding, batch nor beam changes a result."""
+
+import pytest
+import torch
+
+from regard.decode import beam_search, greedy, pick
+from regard.models import MODELS, Translator
+
+BOS, EOS = 1, 2
+SIZES = {"embed_dim": 6, "hidden_dim": 8}
+EXTRA = {
+    "cho": {"maxout_dim": 5},
+    "sutskever": {"layers": 2},
+    "luong": {"layers": 2},
+    "bahdanau": {"maxout_dim": 5, "align_dim": 7},
+}
+every_model = pytest.mark.parametrize("name", MODELS)
+
+
+def build(name: str, **settings: object) -> Translator:
+    paper = MODELS[name]
+    model = paper.model(paper.config(11, 9, **SIZES, **EXTRA[name], **settings)).double().eval()
+    for parameter in model.parameters():  # far from the small published start, so that differences show
+        torch.nn.init.normal_(parameter, std=0.5)
+    return model
+
+
+def batch() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    source, lengths = torch.randint(4, 11, (3, 6)), torch.tensor([6, 3, 1])
+    source = source.masked_fill(torch.arange(6) >= lengths.unsqueeze(1), 0)
+    inputs = torch.cat([torch.full((3, 1), BOS), torch.randint(4, 9, (3, 4))], 1)
+    return source, lengths, inputs
+
+
+def test_the_table_is_whole() -> None:
+    assert set(EXTRA) == set(MODELS)
+
+
+@every_model
+def test_steps_equal_the_whole_pass(name: str) -> None:
+    model, (source, lengths, inputs) = build(name), batch()
+    whole = model(source, lengths, inputs)
+    assert whole.logits.shape == (3, 5, 9)
+    state = model.init_state(model.encode(source, lengths))
+    for t in range(5):
+        logits, state, weights = model.step(inputs[:, t], state)
+        torch.testing.assert_close(logits, whole.logits[:, t])
+        if whole.weights is not None:
+            torch.testing.assert_close(weights, whole.weights[:, t])
+
+
+@every_model
+def test_padding_and_batch_change_nothing(name: str) -> None:
+    model, (source, lengths, inputs) = build(name), batch()
+    whole = model(source, lengths, inputs)
+    longer = torch.cat([source, torch.full((3, 4), 7)], 1)  # junk, not even PAD
+    torch.testing.assert_close(model(longer, lengths, inputs).logits, whole.logits)
+    for i, length in enumerate(lengths.tolist()):
+        alone = model(source[i : i + 1, :length], lengths[i : i + 1], inputs[i : i + 1])
+        torch.testing.assert_close(alone.logits, whole.logits[i : i + 1])
+
+
+@every_model
+def test_later_words_do_not_change_earlier_predictions(name: str) -> None:
+    model, (source, lengths, inputs) = build(name), batch()
+    changed = inputs.clone()
+    changed[:, 3:] = 8
+    whole, other = model(source, lengths, inputs).logits, model(source, lengths, changed).logits
+    assert torch.equal(other[:, :3], whole[:, :3])
+    assert not torch.equal(other[:, 3:], whole[:, 3:])
+
+
+@every_model
+def test_search_does_not_depend_on_the_batch(name: str) -> None:
+    model, (source, lengths, _) = build(name), batch()
+    state = model.init_state(model.encode(source, lengths))
+    options = {"bos": BOS, "eos": EOS, "max_steps": 8}
+    together = beam_search(model, state, batch=3, beams=4, **options)
+    first = greedy(model, state, batch=3, **options)
+    assert [h[0].tokens for h in beam_search(model, state, batch=3, beams=1, **options)] == [h.tokens for h in first]
+    for i in range(3):
+        alone = beam_search(model, pick(state, torch.tensor([i])), batch=1, beams=4, **options)[0][0]
+        assert alone.tokens == together[i][0].tokens
+        assert alone.log_prob == pytest.approx(together[i][0].log_prob, abs=1e-9)
+
+
+@every_model
+def test_score_of_a_hypothesis_is_the_teacher_forced_one(name: str) -> None:
+    model, (source, lengths, _) = build(name), batch()
+    state = model.init_state(model.encode(source, lengths))
+    best = beam_search(model, state, batch=3, beams=3, bos=BOS, eos=EOS, max_steps=8)
+    for i, (hypothesis, *_) in enumerate(best):
+        words = [*hypothesis.tokens, EOS] if hypothesis.finished else hypothesis.tokens
+        inputs = torch.tensor([[BOS, *words[:-1]]])
+        logits = model(source[i : i + 1], lengths[i : i + 1], inputs).logits.log_softmax(-1)
+        forced = logits[0].gather(-1, torch.tensor(words).unsqueeze(-1)).sum()
+        assert hypothesis.log_prob == pytest.approx(forced.item(), abs=1e-8)
+
+
+@every_model
+def test_every_parameter_learns(name: str) -> None:
+    model, (source, lengths, inputs) = build(name), batch()
+    model.train()
+    model(source, lengths, inputs).logits.square().sum().backward()
+    for parameter_name, parameter in model.named_parameters():
+        assert parameter.grad is not None, parameter_name
+        assert parameter.grad.abs().sum() > 0, parameter_name
