@@ -7,19 +7,31 @@ from regard.decode import beam_search, greedy, pick
 from regard.models import MODELS, Translator
 
 BOS, EOS = 1, 2
-SIZES = {"embed_dim": 6, "hidden_dim": 8}
-EXTRA = {
-    "cho": {"maxout_dim": 5},
-    "sutskever": {"layers": 2},
-    "luong": {"layers": 2},
-    "bahdanau": {"maxout_dim": 5, "align_dim": 7},
+WORDS = {"source_vocabulary": 11, "target_vocabulary": 11}
+SETTINGS: dict[str, list[dict[str, object]]] = {
+    "cho": [{"embed_dim": 6, "hidden_dim": 8, "maxout_dim": 5}],
+    "sutskever": [{"embed_dim": 6, "hidden_dim": 8, "layers": 2}],
+    "bahdanau": [{"embed_dim": 6, "hidden_dim": 8, "maxout_dim": 5, "align_dim": 7}],
+    "luong": [{"embed_dim": 6, "hidden_dim": 8, "layers": 2}],
+    "transformer": [
+        {"dim": 8, "hidden_dim": 12, "num_heads": 2, "encoder_layers": 2, "decoder_layers": 2, **variant}
+        for variant in (
+            {},
+            {"pre_norm": True, "tie": "output", "position": "learned"},
+            {"pre_norm": True, "tie": "none", "position": "rotary"},
+            {"position": "alibi", "score": "additive", "align": "entmax"},
+            {"position": "relative", "align": "monotonic"},
+        )
+    ],
 }
-every_model = pytest.mark.parametrize("name", MODELS)
+CASES = {f"{name}-{i}": (name, settings) for name, variants in SETTINGS.items() for i, settings in enumerate(variants)}
+every_model = pytest.mark.parametrize("case", CASES)
 
 
-def build(name: str, **settings: object) -> Translator:
+def build(case: str) -> Translator:
+    name, settings = CASES[case]
     paper = MODELS[name]
-    model = paper.model(paper.config(11, 9, **SIZES, **EXTRA[name], **settings)).double().eval()
+    model = paper.model(paper.config(**WORDS, **settings)).double().eval()
     for parameter in model.parameters():  # far from the small published start, so that differences show
         torch.nn.init.normal_(parameter, std=0.5)
     return model
@@ -28,19 +40,19 @@ def build(name: str, **settings: object) -> Translator:
 def batch() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     source, lengths = torch.randint(4, 11, (3, 6)), torch.tensor([6, 3, 1])
     source = source.masked_fill(torch.arange(6) >= lengths.unsqueeze(1), 0)
-    inputs = torch.cat([torch.full((3, 1), BOS), torch.randint(4, 9, (3, 4))], 1)
+    inputs = torch.cat([torch.full((3, 1), BOS), torch.randint(4, 11, (3, 4))], 1)
     return source, lengths, inputs
 
 
 def test_the_table_is_whole() -> None:
-    assert set(EXTRA) == set(MODELS)
+    assert set(SETTINGS) == set(MODELS)
 
 
 @every_model
-def test_steps_equal_the_whole_pass(name: str) -> None:
-    model, (source, lengths, inputs) = build(name), batch()
+def test_steps_equal_the_whole_pass(case: str) -> None:
+    model, (source, lengths, inputs) = build(case), batch()
     whole = model(source, lengths, inputs)
-    assert whole.logits.shape == (3, 5, 9)
+    assert whole.logits.shape == (3, 5, 11)
     state = model.init_state(model.encode(source, lengths))
     for t in range(5):
         logits, state, weights = model.step(inputs[:, t], state)
@@ -50,8 +62,8 @@ def test_steps_equal_the_whole_pass(name: str) -> None:
 
 
 @every_model
-def test_padding_and_batch_change_nothing(name: str) -> None:
-    model, (source, lengths, inputs) = build(name), batch()
+def test_padding_and_batch_change_nothing(case: str) -> None:
+    model, (source, lengths, inputs) = build(case), batch()
     whole = model(source, lengths, inputs)
     longer = torch.cat([source, torch.full((3, 4), 7)], 1)  # junk, not even PAD
     torch.testing.assert_close(model(longer, lengths, inputs).logits, whole.logits)
@@ -61,8 +73,8 @@ def test_padding_and_batch_change_nothing(name: str) -> None:
 
 
 @every_model
-def test_later_words_do_not_change_earlier_predictions(name: str) -> None:
-    model, (source, lengths, inputs) = build(name), batch()
+def test_later_words_do_not_change_earlier_predictions(case: str) -> None:
+    model, (source, lengths, inputs) = build(case), batch()
     changed = inputs.clone()
     changed[:, 3:] = 8
     whole, other = model(source, lengths, inputs).logits, model(source, lengths, changed).logits
@@ -71,8 +83,8 @@ def test_later_words_do_not_change_earlier_predictions(name: str) -> None:
 
 
 @every_model
-def test_search_does_not_depend_on_the_batch(name: str) -> None:
-    model, (source, lengths, _) = build(name), batch()
+def test_search_does_not_depend_on_the_batch(case: str) -> None:
+    model, (source, lengths, _) = build(case), batch()
     state = model.init_state(model.encode(source, lengths))
     options = {"bos": BOS, "eos": EOS, "max_steps": 8}
     together = beam_search(model, state, batch=3, beams=4, **options)
@@ -85,8 +97,8 @@ def test_search_does_not_depend_on_the_batch(name: str) -> None:
 
 
 @every_model
-def test_score_of_a_hypothesis_is_the_teacher_forced_one(name: str) -> None:
-    model, (source, lengths, _) = build(name), batch()
+def test_score_of_a_hypothesis_is_the_teacher_forced_one(case: str) -> None:
+    model, (source, lengths, _) = build(case), batch()
     state = model.init_state(model.encode(source, lengths))
     best = beam_search(model, state, batch=3, beams=3, bos=BOS, eos=EOS, max_steps=8)
     for i, (hypothesis, *_) in enumerate(best):
@@ -98,8 +110,8 @@ def test_score_of_a_hypothesis_is_the_teacher_forced_one(name: str) -> None:
 
 
 @every_model
-def test_every_parameter_learns(name: str) -> None:
-    model, (source, lengths, inputs) = build(name), batch()
+def test_every_parameter_learns(case: str) -> None:
+    model, (source, lengths, inputs) = build(case), batch()
     model.train()
     model(source, lengths, inputs).logits.square().sum().backward()
     for parameter_name, parameter in model.named_parameters():

@@ -1,11 +1,13 @@
 """What every alignment has in common: dtype, leading axes, masks, empty rows."""
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
 from torch import Tensor
 
+from regard import Attention
 from regard.align import (
     ALIGNS,
     ESTIMATORS,
@@ -22,7 +24,9 @@ from regard.align import (
     TopK,
 )
 from regard.align.align import rows
+from regard.align.softmax import softmax
 from regard.base import ConfigError, MaskError
+from regard.score import Dot
 
 MAKE = {
     "softmax": Softmax,
@@ -228,3 +232,25 @@ def test_repr_names_the_class(name: str) -> None:
 
 def test_estimators_are_listed() -> None:
     assert ESTIMATORS == ("argmax", "straight_through", "gumbel", "gumbel_straight_through", "sample")
+
+
+NESTED = {
+    "top_k of local-m": lambda: TopK(2, base=LocalMonotonic(1)),
+    "top_k of monotonic": lambda: TopK(2, base=Monotonic()),
+    "local-m of monotonic": lambda: LocalMonotonic(1, base=Monotonic()),
+    "local-p of local-m": lambda: LocalPredictive(4, window=2, base=LocalMonotonic(1)),
+    "local-p of a function": lambda: LocalPredictive(4, window=2, base=softmax),
+    "top_k of local-p": lambda: TopK(2, base=LocalPredictive(4, window=2)),
+}
+
+
+@pytest.mark.parametrize("make", NESTED.values(), ids=NESTED)
+def test_history_reaches_the_alignment_inside(make: Callable[[], Align]) -> None:
+    layer = Attention(Dot(), make()).eval()
+    query, keys = torch.randn(2, 4, 4), torch.randn(2, 5, 4)
+    whole = layer(query, keys, keys).weights
+    previous = None
+    for t in range(4):
+        row = layer(query[:, t : t + 1], keys, keys, previous=previous, step=t).weights
+        previous = row[:, 0]
+        torch.testing.assert_close(row[:, 0], whole[:, t])

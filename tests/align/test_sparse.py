@@ -160,3 +160,12 @@ def test_long_rows() -> None:
 def test_repr_shows_alpha() -> None:
     assert repr(Entmax(1.3)) == "Entmax(alpha=1.3)"
     assert repr(Entmax(learned=True)) == "Entmax(alpha=1.5, learned)"
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
+def test_a_learnt_alpha_near_one_in_half_precision(dtype: torch.dtype) -> None:
+    align = Entmax(1.003, learned=True).to(dtype)
+    weights = align(torch.randn(3, 5).to(dtype)).weights
+    torch.testing.assert_close(weights.float().sum(-1), torch.ones(3), atol=0.02, rtol=0)
+    weights.square().sum().backward()
+    assert torch.isfinite(align.theta.grad)

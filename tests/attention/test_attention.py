@@ -474,7 +474,7 @@ def test_dropout_out_of_range(dropout: float) -> None:
 @pytest.mark.parametrize("role", ["score", "align"])
 def test_a_class_in_place_of_an_object(role: str) -> None:
     kind = {"score": ScaledDot, "align": Softmax}[role]
-    with pytest.raises(ConfigError, match=rf"{role} must be an object.*write {kind.__name__}\(\)"):
+    with pytest.raises(ConfigError, match=rf"{role} must be an object.*write {kind.__name__}\(…\)"):
         Attention(**{role: kind})
 
 

@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from regard.align import Entmax, Softmax
-from regard.attention import IMPLEMENTATIONS, Attention, attend, dispatch, reasons_against_sdpa
+from regard.attention import IMPLEMENTATIONS, Attention, MultiHead, attend, dispatch, reasons_against_sdpa, trace
 from regard.base import ConfigError, ImplementationUnavailable, RegardError
 from regard.score import Additive, Cosine, Dot, General, ScaledDot
 
@@ -92,3 +92,38 @@ def test_leading_axes_spread() -> None:
     assert dispatch.broadcast(a, a) == (2, 1)
     assert dispatch.broadcast(a, b, c) == (2, 5)
     assert dispatch.broadcast(c, c) == ()
+
+
+@pytest.mark.parametrize("scale", [1.0, 60.0, 250.0])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("score", [Dot(), ScaledDot()], ids=repr)
+def test_weights_do_not_cost_precision(score: Dot | ScaledDot, dtype: torch.dtype, scale: float) -> None:
+    """In half precision both paths form scores in float32: none overflows, none ties, and a trace changes nothing."""
+    query, keys = ((scale * torch.randn(2, 5, 64)).to(dtype) for _ in range(2))
+    values = torch.randn(2, 5, 3).to(dtype)
+    exact = attend(query.double(), keys.double(), values.double(), score=score).context
+    for out in (
+        attend(query, keys, values, score=score, impl="reference"),
+        attend(query, keys, values, score=score, impl="sdpa", need_weights=False),
+    ):
+        assert out.context.dtype == dtype
+        assert_close(out.context.double(), exact, atol=0.02, rtol=0.02)
+
+
+def test_a_trace_changes_nothing_under_autocast() -> None:
+    layer = MultiHead(64, num_heads=4)
+    torch.nn.init.normal_(layer.to_query.weight)
+    torch.nn.init.normal_(layer.to_keys.weight)
+    x = torch.randn(2, 9, 64)
+    with torch.autocast("cpu", torch.bfloat16):
+        plain = layer(x).context
+        with trace():
+            seen = layer(x).context
+    assert (plain - seen).abs().max() <= 0.02 * plain.abs().max()
+
+
+def test_mixed_dtypes_on_both_paths() -> None:
+    query, keys, values = torch.randn(2, 3, 4), torch.randn(2, 5, 4), torch.randn(2, 5, 6, dtype=torch.bfloat16)
+    plain, fused = (attend(query, keys, values, need_weights=weights).context for weights in (True, False))
+    assert plain.dtype == fused.dtype == torch.bfloat16
+    assert_close(plain, fused, atol=0.02, rtol=0.02)

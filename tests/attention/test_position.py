@@ -222,12 +222,13 @@ def test_relative_against_four_terms(q: int, k: int, dim: int | None) -> None:
     keys = torch.randn(1, k, 8, dtype=torch.float64)
     query = keys[:, -q:]
     for mask in (None, Mask.causal()):
-        out = layer(query, keys, mask=mask, need_weights=True)
+        earlier = keys[:, :-q] if q < k else None
+        out = layer(query, earlier=earlier, mask=mask, need_weights=True)
         scores = four_terms(layer, query[0], keys[0])
         if mask is not None:
             scores = scores.masked_fill(~mask.dense(q, k), -math.inf)
         assert_close(out.weights[0], scores.softmax(-1), rtol=1e-6, atol=1e-7)
-        assert_close(layer(query, keys, mask=mask).context, out.context)
+        assert_close(layer(query, earlier=earlier, mask=mask).context, out.context)
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 4])
@@ -237,7 +238,7 @@ def test_one_segment_equals_chunks_with_memory(chunk: int) -> None:
     whole = layer(x, mask=Mask.causal()).context
     for start in range(0, 8, chunk):
         memory, segment = x[:, :start].detach(), x[:, start : start + chunk]
-        out = layer(segment, torch.cat([memory, segment], 1), mask=Mask.causal())
+        out = layer(segment, earlier=memory, mask=Mask.causal())
         assert_close(out.context, whole[:, start : start + chunk], rtol=1e-10, atol=1e-10)
 
 

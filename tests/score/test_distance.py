@@ -79,11 +79,11 @@ def test_distance_is_exact_far_from_the_origin() -> None:
 
 @KERNELS
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_in_and_out(score: Distance, dtype: torch.dtype) -> None:
+def test_half_precision_in_full_precision_out(score: Distance, dtype: torch.dtype) -> None:
     query, keys = torch.randn(3, 4).to(dtype), torch.randn(5, 4).to(dtype)
     scores = score(query, keys)
-    assert scores.dtype == dtype
-    torch.testing.assert_close(scores, score(query.float(), keys.float()).to(dtype))
+    assert scores.dtype == torch.float32  # scores are wide, whatever comes in
+    torch.testing.assert_close(scores, score(query.float(), keys.float()))
 
 
 def test_repr_shows_the_kernel() -> None:

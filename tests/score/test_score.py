@@ -16,8 +16,8 @@ from regard.score import (
     General,
     Location,
     LocationAware,
-    Projected,
     Prepared,
+    Projected,
     ScaledDot,
     Score,
 )
@@ -115,10 +115,11 @@ def test_permuting_keys_permutes_scores(name: str) -> None:
 
 
 @every_score
-def test_scores_have_the_dtype_of_the_query(name: str) -> None:
-    score = MAKE[name]().to(torch.bfloat16)
-    query, keys = torch.randn(3, 4, dtype=torch.bfloat16), torch.randn(5, 4, dtype=torch.bfloat16)
-    assert score(query, keys).dtype == torch.bfloat16
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_scores_are_formed_in_full_precision(name: str, dtype: torch.dtype) -> None:
+    score = MAKE[name]().to(dtype)
+    query, keys = torch.randn(3, 4, dtype=dtype), torch.randn(5, 4, dtype=dtype)
+    assert score(query, keys).dtype == torch.promote_types(dtype, torch.float32)
 
 
 def test_a_new_score_must_define_compare() -> None:

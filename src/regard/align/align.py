@@ -1,13 +1,13 @@
 """What every alignment has in common: one result type, and one rule for masked scores and empty rows."""
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.base import MaskError, ShapeError
+from regard.base import ConfigError, MaskError, ShapeError
 
 
 class Alignment(NamedTuple):
@@ -25,12 +25,45 @@ class Align(nn.Module):
     the query before), `"step"` (the time of the first query). `attend` hands over just these.
     """
 
-    needs: ClassVar[tuple[str, ...]] = ()
+    needs: tuple[str, ...] = ()
 
     if TYPE_CHECKING:  # a new alignment writes forward(scores, mask=None, *, …what it needs) -> Alignment
 
         def __call__(self, *args: Any, **kwargs: Any) -> Alignment:
             """The alignment of scores [*b q k] under a mask."""
+
+
+def check_boolean(mask: Any, meaning: str = "True = may attend") -> None:
+    """A mask is boolean; numbers are a bias, or must say what they mean."""
+    if isinstance(mask, Tensor) and mask.dtype == torch.bool:
+        return
+    if isinstance(mask, Tensor) and mask.ndim == 1 and not mask.is_floating_point():
+        cure = "if these are lengths: Mask.padding(lengths)"
+    elif isinstance(mask, Tensor) and not mask.is_floating_point():
+        cure = "compare, and mind what 1 stands for: mask == 1"
+    else:
+        cure = "pass additive values, such as 0 and −∞, as bias="
+    got = getattr(mask, "dtype", type(mask).__name__)
+    raise MaskError(f"a mask must be boolean, {meaning}", got=got, expected="torch.bool", cure=cure)
+
+
+def base_of(align: Any) -> Any:
+    """The alignment inside another one: an object, or any callable (scores, mask) → weights."""
+    if isinstance(align, type) or not callable(align):
+        got = align.__name__ if isinstance(align, type) else repr(align)
+        raise ConfigError("base must be an alignment", got=got, expected="an object such as Softmax()")
+    return align
+
+
+def hand_on(base: Any, scores: Tensor, mask: Tensor, history: dict[str, Any]) -> Alignment:
+    """The alignment inside another one, with what it needs of the history."""
+    result = base(scores, mask, **{name: history[name] for name in getattr(base, "needs", ()) if name in history})
+    return Alignment(result) if isinstance(result, Tensor) else result
+
+
+def joined(needs: tuple[str, ...], base: Any) -> tuple[str, ...]:
+    """What an alignment needs, and the one inside it."""
+    return tuple(dict.fromkeys([*needs, *getattr(base, "needs", ())]))
 
 
 def rows(
@@ -45,13 +78,8 @@ def rows(
     >>> allowed.int(), filled[0, 0]
     (tensor([[1, 0, 0]], dtype=torch.int32), tensor(1.))
     """
-    if mask is not None and mask.dtype != torch.bool:
-        raise MaskError(
-            "a mask must be boolean, True = may attend",
-            got=mask.dtype,
-            expected="torch.bool",
-            cure="pass additive values as bias=, or compare: mask != 0",
-        )
+    if mask is not None:
+        check_boolean(mask)
     if scores.shape[-1] == 0:
         raise ShapeError("there are no keys to align", got=list(scores.shape), cure="attend gives zeros for no keys")
     allowed = scores != -math.inf

@@ -1,17 +1,27 @@
 """Local attention (Luong 2015): 2D+1 keys around the query's own time (local-m) or a predicted centre (local-p)."""
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from regard.align.align import Align, Alignment, rows
+from regard.align.align import Align, Alignment, base_of, hand_on, joined, rows
 from regard.align.softmax import Softmax
 from regard.base import ConfigError, ShapeError
 
 
+def batch_first(value: int | Tensor, num_axes: int) -> int | Tensor:
+    """One number for all, or one for each sentence [*b], shaped to meet a tensor of `num_axes` axes from the left."""
+    if not isinstance(value, Tensor) or value.ndim == 0:
+        return value
+    if value.ndim >= num_axes:
+        raise ShapeError("step has too many axes", got=list(value.shape), expected="a number, or one for each sentence")
+    return value.reshape(*value.shape, *[1] * (num_axes - value.ndim))
+
+
 def _check_window(window: int) -> None:
-    if window < 0:
+    if not isinstance(window, int) or window < 0:
         raise ConfigError("local window", got=window, expected="0 or more", cure="the window holds 2·window+1 keys")
 
 
@@ -27,24 +37,23 @@ class LocalMonotonic(Align):
              [0.0000, 0.5000, 0.5000]]])
     """
 
-    needs: ClassVar[tuple[str, ...]] = ("step",)
-
-    def __init__(self, window: int = 10, *, base: Align | None = None) -> None:
+    def __init__(self, window: int = 10, *, base: Align | Callable[..., Any] | None = None) -> None:
         super().__init__()
         _check_window(window)
         self.window = window
-        self.base = base if base is not None else Softmax()
+        self.base = base_of(Softmax() if base is None else base)
+        self.needs = joined(("step",), self.base)
 
-    def forward(self, scores: Tensor, mask: Tensor | None = None, *, step: int | Tensor = 0) -> Alignment:
+    def forward(
+        self, scores: Tensor, mask: Tensor | None = None, *, step: int | Tensor = 0, **history: Any
+    ) -> Alignment:
         """The alignment inside the window."""
         _, allowed = rows(scores, mask)
         time = torch.arange(scores.shape[-2], device=scores.device)
-        if isinstance(step, Tensor) and step.ndim > 0:  # a step for each sentence: batch axes come first
-            step = step.reshape(*step.shape, *[1] * (scores.ndim - 1 - step.ndim))
-        time = time + step  # [q] or [*b q]
+        time = time + batch_first(step, scores.ndim - 1)  # [q] or [*b q]
         key = torch.arange(scores.shape[-1], device=scores.device)
         inside = (key - time.unsqueeze(-1)).abs() <= self.window
-        return self.base(scores, allowed & inside)
+        return hand_on(self.base, scores, allowed & inside, {"step": step, **history})
 
     def extra_repr(self) -> str:
         """D."""
@@ -58,10 +67,13 @@ class LocalPredictive(Align):
     alignment and is not renormalised, as published: it is the way by which the gradient reaches W and v.
     """
 
-    needs: ClassVar[tuple[str, ...]] = ("query",)
-
     def __init__(
-        self, query_dim: int, *, window: int = 10, hidden_dim: int | None = None, base: Align | None = None
+        self,
+        query_dim: int,
+        *,
+        window: int = 10,
+        hidden_dim: int | None = None,
+        base: Align | Callable[..., Any] | None = None,
     ) -> None:
         super().__init__()
         _check_window(window)
@@ -73,7 +85,8 @@ class LocalPredictive(Align):
                 cure="σ = window/2 must be more than 0",
             )
         self.window = window
-        self.base = base if base is not None else Softmax()
+        self.base = base_of(Softmax() if base is None else base)
+        self.needs = joined(("query",), self.base)
         self.to_hidden = nn.Linear(query_dim, hidden_dim or query_dim, bias=False)  # W
         self.to_centre = nn.Linear(hidden_dim or query_dim, 1, bias=False)  # v
 
@@ -93,13 +106,16 @@ class LocalPredictive(Align):
         share = torch.sigmoid(energy.to(torch.promote_types(energy.dtype, torch.float32)))
         return first + (last - first).clamp(min=0) * share
 
-    def forward(self, scores: Tensor, mask: Tensor | None = None, *, query: Tensor | None = None) -> Alignment:
+    def forward(
+        self, scores: Tensor, mask: Tensor | None = None, *, query: Tensor | None = None, **history: Any
+    ) -> Alignment:
         """The alignment inside the window, times the Gaussian."""
         if query is None:
             raise ConfigError("LocalPredictive predicts its centre from the query", got="no query", cure="pass query=")
         _, allowed = rows(scores, mask)
         away = torch.arange(scores.shape[-1], device=scores.device) - self.centre(query, allowed)  # [*b q k]
-        result = self.base(scores, allowed & (away.abs() <= self.window))
+        inside = allowed & (away.abs() <= self.window)
+        result = hand_on(self.base, scores, inside, {"query": query, **history})
         gaussian = torch.exp(-away.square() / (2 * (self.window / 2) ** 2))
         return result._replace(weights=result.weights * gaussian.to(result.weights.dtype))
 

@@ -1,7 +1,5 @@
 """Monotonic attention (Raffel 2017): the reader moves left to right and stops at one key per query."""
 
-from typing import ClassVar
-
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -25,6 +23,8 @@ def monotonic(stop: Float[Tensor, "*b q k"], previous: Float[Tensor, "*#b k"] | 
             [0.0000, 0.7500, 0.2500]])
     """
     num_queries, num_keys = stop.shape[-2:]
+    if num_queries == 0:
+        return stop
     width = num_queries + num_keys - 1
     lead = stop.shape[:-2]
     skewed = F.pad(stop, (0, num_queries)).flatten(-2)[..., : num_queries * width].reshape(*lead, num_queries, width)
@@ -52,7 +52,7 @@ class Monotonic(Align):
     query before.
     """
 
-    needs: ClassVar[tuple[str, ...]] = ("previous",)
+    needs = ("previous",)
 
     def __init__(self, *, offset: float = -1.0, noise: float = 1.0) -> None:
         super().__init__()

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.align.align import Align, Alignment, blank, rows
-from regard.base import ConfigError
+from regard.base import ConfigError, ShapeError
 
 BISECTIONS, NEWTON_STEPS = 16, 8
 LOWEST = 1.001  # of a learnt α: softmax for all purposes
@@ -134,11 +134,15 @@ class Entmax(Align):
         """The α in use."""
         if self.theta is None:
             return self._alpha
-        return LOWEST + (2 - LOWEST) * self.theta.sigmoid()
+        return LOWEST + (2 - LOWEST) * self.theta.float().sigmoid()  # bfloat16 would round it to 1
 
     def forward(self, scores: Tensor, mask: Tensor | None = None) -> Alignment:
         """Weights that sum to one in every row that is not empty."""
         alpha = self.alpha
+        if self.theta is not None and self.theta.ndim and (scores.ndim < 3 or scores.shape[-3] != len(self.theta)):
+            raise ShapeError(
+                "entmax has an alpha for each head", got=list(scores.shape), expected=f"[..., {len(self.theta)}, q, k]"
+            )
         return Alignment(
             _entmax(scores, mask, alpha) if isinstance(alpha, Tensor) else entmax(scores, mask, alpha=alpha)
         )

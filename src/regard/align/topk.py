@@ -1,10 +1,13 @@
 """Top-k: only the k best keys of each query take part."""
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.align.align import Align, Alignment, rows
+from regard.align.align import Align, Alignment, base_of, hand_on, joined, rows
 from regard.align.softmax import Softmax
 from regard.base import ConfigError
 
@@ -25,16 +28,17 @@ def top_k(
 class TopK(Align):
     """Keep the k best keys, then align them with `base` (softmax unless told)."""
 
-    def __init__(self, k: int, *, base: Align | None = None) -> None:
+    def __init__(self, k: int, *, base: Align | Callable[..., Any] | None = None) -> None:
         super().__init__()
-        if k < 1:
-            raise ConfigError("TopK k", got=k, expected="at least 1", cure="k is the number of keys that keep weight")
+        if not isinstance(k, int) or k < 1:
+            raise ConfigError("TopK k", got=k, expected="a whole number, at least 1", cure="k keys keep weight")
         self.k = k
-        self.base = base if base is not None else Softmax()
+        self.base = base_of(Softmax() if base is None else base)
+        self.needs = joined((), self.base)
 
-    def forward(self, scores: Tensor, mask: Tensor | None = None) -> Alignment:
+    def forward(self, scores: Tensor, mask: Tensor | None = None, **history: Any) -> Alignment:
         """The alignment of the k best keys."""
-        return self.base(scores, top_k(scores, mask, k=self.k))
+        return hand_on(self.base, scores, top_k(scores, mask, k=self.k), history)
 
     def extra_repr(self) -> str:
         """How many keys."""

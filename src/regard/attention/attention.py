@@ -17,7 +17,7 @@ from regard.attention.dispatch import broadcast, check_impl, choose, sdpa
 from regard.attention.mask import Mask, as_mask, fit
 from regard.attention.output import AttentionOutput
 from regard.attention.tracing import record, watched
-from regard.base import ConfigError, ShapeError
+from regard.base import ConfigError, MaskError, ShapeError
 from regard.score import Prepared, ScaledDot, Score
 
 ScoreLike = Score | Callable[..., Tensor]
@@ -189,12 +189,22 @@ def _attend(
 
     allowed = None if allowed is None else fit(allowed, scores.shape)
     alignment = _pick(align, scores, allowed, history)  # ② how much of each key does the query take?
-    alignment = Alignment(alignment) if isinstance(alignment, Tensor) else alignment
-    _check_pairs("weight", align, alignment.weights, num_queries, num_keys)
+    weights, log_prob, entropy = _weights(align, alignment, allowed, num_queries, num_keys)
 
-    weights = F.dropout(alignment.weights, dropout) if dropout > 0 else alignment.weights
-    context = weights.to(values.dtype) @ values  # ③ what does it get?
-    return AttentionOutput(context, *alignment)
+    dropped = F.dropout(weights, dropout) if dropout > 0 else weights
+    context = dropped.to(values.dtype) @ values  # ③ what does it get?
+    return AttentionOutput(context, weights.to(query.dtype), log_prob, entropy)
+
+
+def _weights(align: AlignLike, result: Any, allowed: Tensor | None, num_queries: int, num_keys: int) -> Alignment:
+    """The result of an alignment, checked; one that is not ours is held to the mask."""
+    if isinstance(result, Tensor):
+        result = Alignment(result)
+    weights = result.weights if isinstance(result, Alignment) else result
+    _check_pairs("weight", align, weights, num_queries, num_keys)
+    if allowed is not None and not isinstance(align, Align):
+        weights = weights.masked_fill(~allowed, 0.0)
+    return Alignment(weights, result.log_prob, result.entropy)
 
 
 def _row_by_row(
@@ -247,7 +257,9 @@ def _checked(role: str, part: Any, default: nn.Module) -> Any:
     if part is None:
         return default
     if isinstance(part, type):
-        raise ConfigError(f"{role} must be an object, not a class", got=part.__name__, cure=f"write {part.__name__}()")
+        raise ConfigError(f"{role} must be an object, not a class", got=part.__name__, cure=f"write {part.__name__}(…)")
+    if isinstance(part, Align if role == "score" else Score):
+        raise ConfigError(f"this is no {role}", got=type(part).__name__, cure="Attention(score=…, align=…)")
     if not callable(part):
         raise ConfigError(f"{role} must be callable", got=repr(part), expected=f"an object such as {default}")
     return part
@@ -266,6 +278,15 @@ def _check(query: Tensor, keys: Tensor | Prepared, values: Tensor, around: _Arou
                 expected="[..., items, width]",
                 cure=f"{name}.unsqueeze(-2) makes one item of a vector",
             )
+        if not tensor.is_floating_point():
+            raise ShapeError(f"{name} must hold real numbers", got=tensor.dtype, cure=f"{name}.float()")
+    if query.ndim < max(key_tensor.ndim, values.ndim):
+        raise ShapeError(
+            "the query has fewer axes than keys or values",
+            got=f"query {list(query.shape)}, keys {list(key_tensor.shape)}, values {list(values.shape)}",
+            expected="as many",
+            cure="query.unsqueeze(-2) makes one query of each state; query[None] lets all sentences share queries",
+        )
     if key_tensor.shape[-2] != values.shape[-2]:
         raise ShapeError(
             "keys and values differ in length",
@@ -275,15 +296,19 @@ def _check(query: Tensor, keys: Tensor | Prepared, values: Tensor, around: _Arou
     _check_dropout(around.dropout)
     lead = broadcast(query, key_tensor, values)
     if around.bias is not None:
+        if around.bias.dtype == torch.bool:
+            raise MaskError("a bias is added to the scores", got="torch.bool", cure="pass it as mask=")
         _check_spreads("the bias does not fit the scores", around.bias, (*lead, query.shape[-2], values.shape[-2]))
     if around.previous is not None:
-        _check_spreads("the previous weights do not fit the keys", around.previous, (*lead, values.shape[-2]))
+        wanted = (*lead, values.shape[-2])
+        _check_spreads("the previous weights do not fit the keys", around.previous, wanted, whole=True)
     return lead
 
 
-def _check_spreads(what: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
+def _check_spreads(what: str, tensor: Tensor, shape: tuple[int, ...], *, whole: bool = False) -> None:
     axes = zip(reversed(tensor.shape), reversed(shape), strict=False)
-    if tensor.ndim > len(shape) or any(have not in (1, want) for have, want in axes):
+    wrong = tensor.ndim != len(shape) if whole else tensor.ndim > len(shape)
+    if wrong or any(have not in (1, want) for have, want in axes):
         raise ShapeError(what, got=list(tensor.shape), expected=f"a tensor that broadcasts to {list(shape)}")
 
 

@@ -75,13 +75,14 @@ def sdpa(
     four = _four_axes(lead)
     context = F.scaled_dot_product_attention(
         query.expand(*lead, -1, -1).reshape(*four, num_queries, query.shape[-1]),
-        keys.expand(*lead, -1, -1).reshape(*four, num_keys, keys.shape[-1]),
-        values.expand(*lead, -1, -1).reshape(*four, num_keys, values.shape[-1]),
+        keys.to(query.dtype).expand(*lead, -1, -1).reshape(*four, num_keys, keys.shape[-1]),
+        values.to(query.dtype).expand(*lead, -1, -1).reshape(*four, num_keys, values.shape[-1]),
         attn_mask=None if extra is None else _reshape_mask(extra, lead, four),
         dropout_p=dropout,
         is_causal=causal,
         scale=form.scale / align.temperature,
     ).reshape(*lead, num_queries, values.shape[-1])
+    context = context.to(values.dtype)
     return context if empty is None else context.masked_fill(empty, 0.0)
 
 
@@ -97,6 +98,7 @@ def broadcast(*tensors: Tensor) -> tuple[int, ...]:
             "leading axes of query, keys and values do not fit",
             got=", ".join(map(str, map(list, leads))),
             expected="axes that are equal or 1",
+            cure="batch axes come first: [batch, items, width]",
         ) from error
 
 

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from regard.align.align import check_boolean
 from regard.base import ConfigError, MaskError
 
 
@@ -50,7 +51,7 @@ class Mask:
     def window(before: int, after: int | None = None) -> "Mask":
         """Keys from `before` positions before the query to `after` (the same number unless told) behind it."""
         after = before if after is None else after
-        if before < 0 or after < 0:
+        if not (isinstance(before, int) and isinstance(after, int)) or before < 0 or after < 0:
             raise ConfigError(
                 "window",
                 got=f"before={before}, after={after}",
@@ -67,14 +68,15 @@ class Mask:
         return _Block(size)
 
     @staticmethod
-    def segment(queries: Tensor, keys: Tensor | None = None) -> "Mask":
+    def segment(queries: Tensor | Sequence[int], keys: Tensor | Sequence[int] | None = None) -> "Mask":
         """Keys with the query's own segment number: [*b q] and [*b k] (the same unless told)."""
-        return _Segment(queries, queries if keys is None else keys)
+        queries = torch.as_tensor(queries)
+        return _Segment(queries, queries if keys is None else torch.as_tensor(keys))
 
     @staticmethod
     def of(allowed: Tensor) -> "Mask":
         """A boolean tensor [*b q k] (axes of 1 spread), True = may attend, as in `scaled_dot_product_attention`."""
-        _check_boolean(allowed)
+        check_boolean(allowed)
         if allowed.ndim < 2:
             raise MaskError(
                 "a mask needs an axis of queries and one of keys",
@@ -87,13 +89,13 @@ class Mask:
     @staticmethod
     def from_torch_key_padding(ignored: Tensor) -> "Mask":
         """From `key_padding_mask` of `torch.nn.MultiheadAttention`: [*b k], True = padding, may *not* be seen."""
-        _check_boolean(ignored)
+        check_boolean(ignored, "True = padding")
         return _Dense(~ignored.unsqueeze(-2))
 
     @staticmethod
     def from_torch_attention(forbidden: Tensor) -> "Mask":
         """From a boolean `attn_mask` of `torch.nn.MultiheadAttention`: [q k] or [*b q k], True = may *not* attend."""
-        _check_boolean(forbidden)
+        check_boolean(forbidden, "True = may not attend")
         return Mask.of(~forbidden)
 
     # ── results ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -178,19 +180,13 @@ def _operand(mask: object) -> Mask:
     )
 
 
-def _check_boolean(mask: Tensor) -> None:
-    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-        raise MaskError(
-            "a mask must be boolean, True = may attend",
-            got=getattr(mask, "dtype", type(mask).__name__),
-            expected="torch.bool",
-            cure="pass additive values as bias=, or compare: mask != 0",
-        )
-
-
 def _lengths(lengths: Tensor | Sequence[int]) -> tuple[Tensor, int]:
     """Lengths as a tensor, and the longest; looked at once, when the mask is made, and not inside a captured graph."""
-    tensor = lengths if isinstance(lengths, Tensor) else torch.as_tensor(lengths, dtype=None if lengths else torch.long)
+    try:
+        tensor = torch.as_tensor(lengths)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise MaskError("lengths", got=repr(lengths), expected="whole numbers, as a tensor or list") from error
+    tensor = tensor if tensor.numel() else tensor.long()
     if tensor.dtype.is_floating_point or tensor.dtype.is_complex or tensor.dtype == torch.bool:
         nan = " with NaN" if tensor.dtype.is_floating_point and bool(tensor.isnan().any()) else ""
         raise MaskError(
@@ -302,8 +298,8 @@ class _Both(Mask):
     right: Mask
 
     def dense(self, num_queries: int, num_keys: int, *, device: torch.device | str | None = None) -> Tensor:
-        left, right = (part.dense(num_queries, num_keys, device=device) for part in (self.left, self.right))
-        return _same_rank(left, right) & _same_rank(right, left)
+        left, right = _meet(*(part.dense(num_queries, num_keys, device=device) for part in (self.left, self.right)))
+        return left & right
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,8 +308,8 @@ class _Either(Mask):
     right: Mask
 
     def dense(self, num_queries: int, num_keys: int, *, device: torch.device | str | None = None) -> Tensor:
-        left, right = (part.dense(num_queries, num_keys, device=device) for part in (self.left, self.right))
-        return _same_rank(left, right) | _same_rank(right, left)
+        left, right = _meet(*(part.dense(num_queries, num_keys, device=device) for part in (self.left, self.right)))
+        return left | right
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,7 +320,12 @@ class _Not(Mask):
         return ~self.mask.dense(num_queries, num_keys, device=device)
 
 
-def _same_rank(mask: Tensor, other: Tensor) -> Tensor:
+def _meet(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     """Batch axes first: [b q k] beside [b h q k] becomes [b 1 q k]."""
-    missing = other.ndim - mask.ndim
-    return mask.reshape(*mask.shape[:-2], *[1] * missing, *mask.shape[-2:]) if missing > 0 else mask
+    axes = max(left.ndim, right.ndim)
+    left, right = (
+        mask.reshape(*mask.shape[:-2], *[1] * (axes - mask.ndim), *mask.shape[-2:]) for mask in (left, right)
+    )
+    if any(a != b and 1 not in (a, b) for a, b in zip(left.shape, right.shape, strict=True)):
+        raise MaskError("two masks do not fit each other", got=f"{list(left.shape)} and {list(right.shape)}")
+    return left, right

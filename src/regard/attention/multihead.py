@@ -6,10 +6,10 @@ from torch import Tensor, nn
 from regard.attention.attention import Attention
 from regard.attention.mask import Mask
 from regard.attention.output import AttentionOutput, Cache, Memory
-from regard.attention.position import Position
+from regard.attention.position import Learned, Position, Relative, Sinusoidal
 from regard.attention.tracing import record, watched
 from regard.base import ConfigError, ShapeError
-from regard.score import Prepared
+from regard.score import Prepared, ScaledDot
 
 
 class MultiHead(nn.Module):
@@ -46,11 +46,13 @@ class MultiHead(nn.Module):
             raise ConfigError("attention", got=type(attention).__name__, expected="Attention(score=…, align=…)")
         if attention is not None and impl is not None:
             raise ConfigError("impl is said twice", got="attention and impl", cure="write Attention(…, impl=…)")
+        _check_position(position, attention)
         self.dim, self.num_heads, self.num_key_heads = dim, num_heads, num_key_heads
         key_width = num_key_heads * (dim // num_heads)
         self.to_query = nn.Linear(dim, dim, bias=bias)
-        self.to_keys = nn.Linear(key_dim or dim, key_width, bias=bias)
-        self.to_values = nn.Linear(value_dim or key_dim or dim, key_width, bias=bias)
+        key_dim = dim if key_dim is None else key_dim
+        self.to_keys = nn.Linear(key_dim, key_width, bias=bias)
+        self.to_values = nn.Linear(key_dim if value_dim is None else value_dim, key_width, bias=bias)
         self.to_output = nn.Linear(dim, dim, bias=bias)
         for layer in (self.to_query, self.to_keys, self.to_values, self.to_output):
             nn.init.xavier_uniform_(layer.weight)
@@ -70,20 +72,20 @@ class MultiHead(nn.Module):
         previous: Tensor | None = None,
         step: int | Tensor = 0,
         cache: Cache | None = None,
+        earlier: Tensor | None = None,
         need_weights: bool = False,
     ) -> AttentionOutput:
         """Self-attention with `query` alone, cross-attention with `keys` (and `values`, the same unless told).
 
         `keys` may be `layer.prepare(memory)`, which many calls then share. `cache` makes self-attention incremental:
-        pass `Cache()` first, then `out.cache` of the step before. `need_weights` gives `out.weights` [*b h q k].
+        pass `Cache()` first, then `out.cache` of the step before. `earlier` [*b m dim] are states of the same sequence
+        before `query`, such as the segment before: they are seen, but do not ask. `need_weights` gives `out.weights`
+        [*b h q k].
         """
         self._check("query", query, self.to_query)
-        if cache is not None and keys is not None:
-            raise ConfigError(
-                "cache= is for self-attention",
-                got="keys as well",
-                cure="for cross-attention pass layer.prepare(memory) as keys",
-            )
+        self._check_source(keys, cache, earlier)
+        if earlier is not None:
+            keys = torch.cat([earlier, query], -2)
         query_heads = _split(self.to_query(query), self.num_heads)  # [*b h q d]
         key_heads: Tensor | Prepared
         if isinstance(keys, Memory):
@@ -129,6 +131,14 @@ class MultiHead(nn.Module):
     @classmethod
     def from_torch(cls, other: nn.MultiheadAttention, *, attention: Attention | None = None) -> "MultiHead":
         """A copy of `torch.nn.MultiheadAttention`, weights and all. Its masks mean the opposite of ours."""
+        if not isinstance(other, nn.MultiheadAttention):
+            raise ConfigError("from_torch", got=type(other).__name__, expected="torch.nn.MultiheadAttention")
+        if not other.batch_first:
+            raise ConfigError(
+                "this layer takes time first, MultiHead takes batch first",
+                got="batch_first=False",
+                cure="set other.batch_first = True, and transpose its inputs from now on",
+            )
         if other.bias_k is not None or other.add_zero_attn:
             raise ConfigError("add_bias_kv and add_zero_attn have no counterpart", cure="build the layer without them")
         layer = cls(
@@ -153,6 +163,7 @@ class MultiHead(nn.Module):
                 for projection, added in zip(projections, other.in_proj_bias.chunk(3), strict=True):
                     projection.bias.copy_(added)
                 layer.to_output.bias.copy_(other.out_proj.bias)
+        layer.requires_grad_(other.out_proj.weight.requires_grad)
         return layer
 
     def _project(self, keys: Tensor, values: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -166,7 +177,27 @@ class MultiHead(nn.Module):
         groups = self.num_heads // self.num_key_heads
         return heads if groups == 1 else heads.repeat_interleave(groups, -3)
 
+    def _check_source(self, keys: object, cache: object, earlier: object) -> None:
+        if cache is not None and not isinstance(cache, Cache):
+            raise ConfigError("cache", got=type(cache).__name__, expected="Cache() at first, then out.cache")
+        if sum(part is not None for part in (keys, cache, earlier)) > 1:
+            raise ConfigError(
+                "keys=, cache= and earlier= exclude each other",
+                got=", ".join(n for n, p in (("keys", keys), ("cache", cache), ("earlier", earlier)) if p is not None),
+                cure="cross-attention takes keys, such as layer.prepare(memory); the others are for self-attention",
+            )
+        if keys is not None and self.position is not None:
+            raise ConfigError(
+                "positions are for self-attention",
+                got=f"keys, and {type(self.position).__name__}",
+                cure="pass earlier states of the same sequence as earlier=; leave position out for cross-attention",
+            )
+
     def _check(self, name: str, tensor: Tensor, layer: nn.Linear) -> None:
+        if not isinstance(tensor, Tensor):
+            raise ShapeError(
+                f"{name} of MultiHead", got=type(tensor).__name__, expected="a tensor, or layer.prepare(…)"
+            )
         if tensor.ndim < 2 or tensor.shape[-1] != layer.in_features:
             raise ShapeError(
                 f"{name} of MultiHead",
@@ -183,6 +214,18 @@ class MultiHead(nn.Module):
 
 def _split(x: Tensor, heads: int) -> Tensor:
     return x.view(*x.shape[:-1], heads, x.shape[-1] // heads).transpose(-2, -3)  # [*b t (h d)] → [*b h t d]
+
+
+def _check_position(position: object, attention: Attention | None) -> None:
+    if position is None:
+        return
+    if isinstance(position, Sinusoidal | Learned):
+        name = type(position).__name__
+        raise ConfigError("this position is added to the input", got=name, cure="x = position(x), before the layer")
+    if isinstance(position, type) or not callable(position):
+        raise ConfigError("position must be an object", got=repr(position), expected="one such as Rotary()")
+    if isinstance(position, Relative) and attention is not None and type(attention.score) is not ScaledDot:
+        raise ConfigError("Relative goes with ScaledDot", got=type(attention.score).__name__, cure="score=ScaledDot()")
 
 
 def _check_sizes(dim: int, num_heads: int, num_key_heads: int) -> None:

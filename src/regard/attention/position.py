@@ -58,7 +58,7 @@ def sinusoid(positions: Float[Tensor, "*p"], dim: int, *, base: float = 10000.0)
 
 
 class Sinusoidal(nn.Module):
-    """Adds the sinusoid of each position to [*b t dim]; `offset` is the position of the first item."""
+    """Adds the sinusoid of each position to [*b t dim]; `offset`, a number or [*b], is the place of the first item."""
 
     def __init__(self, dim: int, *, base: float = 10000.0) -> None:
         super().__init__()
@@ -70,6 +70,10 @@ class Sinusoidal(nn.Module):
         if x.shape[-1] != self.dim:
             raise ShapeError("input has the wrong width", got=x.shape[-1], expected=self.dim)
         dtype = torch.promote_types(x.dtype, torch.float32)
+        if isinstance(offset, Tensor) and offset.ndim > 0:  # one for each sentence: batch axes come first
+            if offset.ndim > x.ndim - 2:
+                raise ShapeError("offset has too many axes", got=list(offset.shape), expected="one for each sentence")
+            offset = offset.reshape(*offset.shape, *[1] * (x.ndim - 1 - offset.ndim))
         positions = torch.arange(x.shape[-2], device=x.device, dtype=dtype) + offset
         return x + sinusoid(positions, self.dim, base=self.base).to(x.dtype)
 

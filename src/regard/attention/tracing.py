@@ -135,7 +135,7 @@ class Trace(Mapping[str, Record]):
         if key not in self._records:
             raise KeyError(
                 f"no weights under {key!r}; seen: {', '.join(self._records) or 'nothing'}."
-                " Compiled and exported modules record nothing: run the plain one."
+                " Compiled and exported modules record nothing, nor do other threads and layers outside the pattern."
             )
         return self._records[key]
 

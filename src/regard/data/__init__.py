@@ -1,7 +1,17 @@
 """Text for translation: files to sentence pairs, sentences to ids, ids to batches."""
 
+from collections.abc import Callable
+from typing import Any
+
 from regard.data.batch import Batch, Pair, TokenBatches, collate, evaluation_batches
+from regard.data.download import DownloadError, cache_folder, find
+from regard.data.europarl import europarl as _europarl
+from regard.data.multi30k import multi30k as _multi30k
+from regard.data.newstest import newstest as _newstest
 from regard.data.parallel import DataError, ParallelText, read_lines, read_parallel, split_by_source
+from regard.data.sources import SOURCES, Source
+from regard.data.tatoeba import tatoeba as _tatoeba
+from regard.data.tatoeba import tatoeba_plain, tatoeba_plain_references
 from regard.data.text import (
     BOS,
     EOS,
@@ -18,28 +28,44 @@ from regard.data.text import (
     tokenize,
 )
 
+CORPORA: dict[str, Callable[..., Any]] = {
+    "tatoeba_plain": tatoeba_plain,
+    "tatoeba": _tatoeba,
+    "multi30k": _multi30k,
+    "europarl": _europarl,
+    "newstest": _newstest,
+}
+
 __all__ = [
     "BOS",
+    "CORPORA",
     "EOS",
     "PAD",
+    "SOURCES",
     "SPECIALS",
     "UNK",
     "Batch",
     "Codec",
     "DataError",
+    "DownloadError",
     "Pair",
     "ParallelText",
+    "Source",
     "SubwordCodec",
     "TokenBatches",
     "Vocabulary",
     "WordCodec",
+    "cache_folder",
     "codec_from_json",
     "collate",
     "detokenize",
     "evaluation_batches",
+    "find",
     "normalize",
     "read_lines",
     "read_parallel",
     "split_by_source",
+    "tatoeba_plain",
+    "tatoeba_plain_references",
     "tokenize",
 ]

@@ -25,7 +25,7 @@ SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 
 _INVISIBLE = re.compile("[\u00ad\u200b\u2060\ufeff]")  # soft hyphen, zero-width spaces
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
-_INNER = str.maketrans("’‐‑", "'--")
+_CURLY, _INNER = re.compile("[’‐‑]"), str.maketrans("’‐‑", "'--")
 
 _ELISION = r"(?i:qu|jusqu|lorsqu|puisqu|quoiqu|[cdjlmnst])['’]"
 _VOWEL = r"(?i:[aàâæeéèêëhiîïoôœuùûüy\d])"
@@ -34,7 +34,8 @@ _NUMBERED = r"(?i:no|nr|art|abs|pp?|vol|figs?|kap|chap|sec|s)\."
 _LETTER, _WORD = r"[^\W\d_]", "[\\w\u0300-\u036f]+"
 _TOKEN = re.compile(
     rf"""
-      (?:https?://|www\.)[^\s<>"“”«»]*[\w/]                   # addresses
+      \w++(?!\S)                                              # most words: only faster
+    | (?:https?://|www\.)[^\s<>"“”«»]*[\w/]                   # addresses
     | \w[\w.+-]{{0,63}}@[\w-]+(?:\.[\w-]+)+
     | (?<!\w){_ELISION}(?={_VOWEL}|\s*["“„«]|\s\w)            # l'  qu'
     | (?<!\w){_LETTER}(?:\.-?{_LETTER})+(?!\w)\.?             # U.S.  z.B.  J.-C.
@@ -74,7 +75,8 @@ def tokenize(text: str, *, lower: bool = False) -> list[str]:
     ["aujourd'hui", ',', "qu'", 'est-ce', 'que', "l'", 'europe', '?']
     """
     tokens = _TOKEN.findall(normalize(text))
-    tokens = [token.translate(_INNER) if len(token) > 1 else token for token in tokens]
+    if _CURLY.search(text):
+        tokens = [token.translate(_INNER) if len(token) > 1 else token for token in tokens]
     return [token.lower() for token in tokens] if lower else tokens
 
 

@@ -10,6 +10,7 @@ from regard.models.encoder_decoder import (
     sutskever_base,
 )
 from regard.models.luong import Luong, LuongConfig, luong_global, luong_local_p
+from regard.models.transformer import Transformer, TransformerConfig, transformer_base, transformer_big
 from regard.models.translator import Memory, Paper, Translated, Translator
 
 MODELS: dict[str, Paper] = {
@@ -33,6 +34,11 @@ MODELS: dict[str, Paper] = {
         "Effective Approaches to Attention-based Neural Machine Translation",
         "https://arxiv.org/abs/1508.04025",
     ),
+    "transformer": Paper(
+        Transformer, TransformerConfig, 2017,
+        "Attention Is All You Need",
+        "https://arxiv.org/abs/1706.03762",
+    ),
 }  # fmt: skip
 
 __all__ = [
@@ -47,6 +53,8 @@ __all__ = [
     "Paper",
     "Sutskever",
     "SutskeverConfig",
+    "Transformer",
+    "TransformerConfig",
     "Translated",
     "Translator",
     "bahdanau_base",
@@ -54,4 +62,6 @@ __all__ = [
     "luong_global",
     "luong_local_p",
     "sutskever_base",
+    "transformer_base",
+    "transformer_big",
 ]

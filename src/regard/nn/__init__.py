@@ -3,11 +3,16 @@
 from regard.nn.attentions import build_attention
 from regard.nn.output import DeepOutput
 from regard.nn.recurrent import Bidirectional, LSTMState, StackedLSTM, final_output, reverse, run_lstm
+from regard.nn.transformer import DecoderLayer, EncoderLayer, FeedForward, Residual
 
 __all__ = [
     "Bidirectional",
+    "DecoderLayer",
     "DeepOutput",
+    "EncoderLayer",
+    "FeedForward",
     "LSTMState",
+    "Residual",
     "StackedLSTM",
     "build_attention",
     "final_output",

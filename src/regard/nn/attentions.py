@@ -19,8 +19,8 @@ def build_attention(
 ) -> Attention:
     """`Attention` with the score and the alignment of these names, for queries and keys of these widths.
 
-    Scores that need equal widths get them, where they differ, by a projection of both sides to `hidden_dim`. Cosine gets a learnt
-    key strength that starts at 8, since at 1 it cannot focus.
+    Scores that need equal widths get them, where they differ, by a projection of both sides to `hidden_dim`. Cosine
+    gets a learnt key strength that starts at 8, since at 1 it cannot focus.
 
     >>> build_attention("additive", "softmax", query_dim=8, key_dim=16, hidden_dim=4).score
     Additive(

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.score.score import Prepared, Score, check_positive, check_width
+from regard.score.score import Prepared, Score, check_positive, check_width, product, wide
 
 
 def additive(
@@ -21,7 +21,8 @@ def additive(
     >>> additive(query, keys, torch.tensor([1.0, -1.0]))
     tensor([[ 0.8483, -0.4590, -0.1730]])
     """
-    return torch.tanh(query.unsqueeze(-2) + keys.unsqueeze(-3)) @ v  # [*b q k a] @ [a]
+    mixed = torch.tanh(wide(query).unsqueeze(-2) + wide(keys).unsqueeze(-3))  # [*b q k a]
+    return product(mixed, v.unsqueeze(0)).squeeze(-1)
 
 
 class Additive(Score):

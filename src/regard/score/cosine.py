@@ -4,17 +4,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.score.score import DotForm, Prepared, Score, check_same_width
+from regard.base import ConfigError
+from regard.score.score import DotForm, Prepared, Score, check_same_width, product, wide
 
 
 def _unit(x: Tensor) -> Tensor:
     """x / |x|, whatever the scale of x, in float32 or better; zero, with zero gradient, for a zero vector."""
-    wide = x.to(torch.promote_types(x.dtype, torch.float32))
-    peak = wide.detach().abs().amax(-1, keepdim=True)
+    full = wide(x)
+    peak = full.detach().abs().amax(-1, keepdim=True)
     zero = peak == 0
-    wide = wide / peak.masked_fill(zero, 1.0)  # its squares neither overflow nor vanish
-    norm = wide.masked_fill(zero, 1.0).square().sum(-1, keepdim=True).sqrt()
-    return (wide / norm).masked_fill(zero, 0.0).to(x.dtype)
+    full = full / peak.masked_fill(zero, 1.0)  # its squares neither overflow nor vanish
+    norm = full.masked_fill(zero, 1.0).square().sum(-1, keepdim=True).sqrt()
+    return (full / norm).masked_fill(zero, 0.0).to(x.dtype)
 
 
 def cosine(
@@ -28,7 +29,7 @@ def cosine(
     >>> cosine(query, keys)
     tensor([[0.9839, 0.0000, 0.8944]])
     """
-    return (_unit(query) * strength).to(query.dtype) @ _unit(keys).mT
+    return product((_unit(query) * strength).to(query.dtype), _unit(keys))
 
 
 class Cosine(Score):
@@ -41,7 +42,14 @@ class Cosine(Score):
 
     def __init__(self, strength: float | Tensor = 1.0, *, learned: bool = False) -> None:
         super().__init__()
-        self.strength = nn.Parameter(torch.as_tensor(float(strength))) if learned else strength
+        if learned and isinstance(strength, Tensor) and strength.ndim > 0:
+            raise ConfigError("Cosine strength to learn", got=list(strength.shape), expected="one number")
+        if learned:
+            self.strength = nn.Parameter(torch.as_tensor(float(strength)))
+        elif isinstance(strength, Tensor):
+            self.register_buffer("strength", strength, persistent=False)
+        else:
+            self.strength = strength
 
     def prepare(self, keys: Tensor) -> Prepared:
         """Keys of length one."""
@@ -50,7 +58,7 @@ class Cosine(Score):
     def compare(self, query: Tensor, keys: Tensor) -> Tensor:
         """Scores of queries against prepared keys."""
         form = self.as_dot(query, keys)
-        return form.query @ form.keys.mT
+        return product(form.query, form.keys)
 
     def as_dot(self, query: Tensor, keys: Tensor) -> DotForm:
         """Scale 1, after both sides are normalised and the query is multiplied by β."""

@@ -10,13 +10,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.base import ConfigError
-from regard.score.score import Score, check_positive, check_same_width
+from regard.score.score import Score, check_positive, check_same_width, wide
 
 
 def _distance(query: Tensor, keys: Tensor) -> Tensor:
     """|q_i − k_j|, exact at 0 (no expansion into squares), in float32 or better."""
-    dtype = torch.promote_types(query.dtype, torch.float32)
-    return torch.cdist(query.to(dtype), keys.to(dtype), compute_mode="donot_use_mm_for_euclid_dist")
+    return torch.cdist(wide(query), wide(keys), compute_mode="donot_use_mm_for_euclid_dist")
 
 
 def inverse_distance(
@@ -30,7 +29,7 @@ def inverse_distance(
     distance = _distance(query, keys)
     hit = distance <= torch.finfo(distance.dtype).max ** -0.5  # nearer than that, 1/distance² is not a number
     away = torch.where(hit, 1.0, distance)  # never divide by zero, not even in the backward pass
-    return torch.where(hit, math.inf, -away.log() if log else away.reciprocal()).to(query.dtype)
+    return torch.where(hit, math.inf, -away.log() if log else away.reciprocal())
 
 
 def gaussian_kernel(
@@ -42,7 +41,7 @@ def gaussian_kernel(
     tensor([[-0., -2.]])
     """
     exponent = -(_distance(query, keys) / bandwidth).square() / 2
-    return (exponent if log else exponent.exp()).to(query.dtype)
+    return exponent if log else exponent.exp()
 
 
 class Distance(Score):

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.score.score import DotForm, Prepared, Score, check_positive, check_same_width, check_width
+from regard.score.score import DotForm, Prepared, Score, check_positive, check_same_width, check_width, product
 
 
 def dot(query: Float[Tensor, "*#b q d"], keys: Float[Tensor, "*#b k d"]) -> Float[Tensor, "*#b q k"]:
@@ -15,7 +15,7 @@ def dot(query: Float[Tensor, "*#b q d"], keys: Float[Tensor, "*#b k d"]) -> Floa
     >>> dot(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0], [-1.0, 0.5], [0.0, 1.0]]))
     tensor([[11.,  0.,  2.]])
     """
-    return query @ keys.mT
+    return product(query, keys)
 
 
 def scaled_dot(query: Float[Tensor, "*#b q d"], keys: Float[Tensor, "*#b k d"]) -> Float[Tensor, "*#b q k"]:
@@ -24,7 +24,7 @@ def scaled_dot(query: Float[Tensor, "*#b q d"], keys: Float[Tensor, "*#b k d"]) 
     >>> scaled_dot(torch.tensor([[1.0, 2.0, 2.0, 0.0]]), torch.tensor([[1.0, 1.0, 1.0, 1.0]]))
     tensor([[2.5000]])
     """
-    return (query / math.sqrt(query.shape[-1])) @ keys.mT
+    return product(query, keys) / math.sqrt(query.shape[-1])
 
 
 def general(
@@ -36,7 +36,7 @@ def general(
     >>> general(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0], [-1.0, 0.5], [0.0, 1.0]]), weight)
     tensor([[-3.0000, -1.7500, -1.5000]])
     """
-    return query @ (keys @ weight.mT).mT
+    return product(query, keys @ weight.mT)
 
 
 class Dot(Score):

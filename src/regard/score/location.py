@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from regard.base import ConfigError, ShapeError
 from regard.score.additive import additive
-from regard.score.score import Prepared, Score, check_positive, check_width
+from regard.score.score import Prepared, Score, check_positive, check_width, product
 
 
 def location(
@@ -21,7 +21,7 @@ def location(
     >>> location(torch.tensor([[1.0, 2.0]]), torch.tensor([[1.0, 0.0], [0.0, 1.0]]), num_keys=3)
     tensor([[1., 2., -inf]])
     """
-    scores = query @ weight[:num_keys].mT
+    scores = product(query, weight[:num_keys])
     return F.pad(scores, (0, num_keys - scores.shape[-1]), value=-math.inf)
 
 
@@ -83,6 +83,7 @@ class LocationAware(Score):
                     got=f"{previous.shape[-1]} and {keys.shape[-2]}",
                     cure="pass out.weights[..., -1, :] of the step before",
                 )
-            features = self.convolution(previous.to(keys.dtype).reshape(-1, 1, previous.shape[-1])).mT  # [B k filters]
-            keys = keys + self.to_features(features).reshape(*previous.shape, -1)  # [*b k a]
+            flat = previous.to(keys.dtype).reshape(previous.shape[:-1].numel(), 1, previous.shape[-1])
+            features = self.convolution(flat).mT  # [B k filters]
+            keys = keys + self.to_features(features).reshape(*previous.shape, keys.shape[-1])  # [*b k a]
         return additive(self.to_query(query), keys, self.v.to(keys.dtype))

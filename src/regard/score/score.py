@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar, NamedTuple
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -57,6 +58,19 @@ class Score(nn.Module):
         """Scores [*b q k]; `keys` may be raw or prepared."""
         prepared = keys if isinstance(keys, Prepared) else self.prepare(keys)
         return self.compare(query, prepared.keys, **history)
+
+
+def wide(x: Tensor) -> Tensor:
+    """x in float32 or better, in which scores are formed: in half precision large ones overflow and near ones tie."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def product(query: Tensor, keys: Tensor) -> Tensor:
+    """q_i · k_j in float32 or better, under autocast too, as fused kernels do."""
+    if torch.is_autocast_enabled(query.device.type):
+        with torch.autocast(query.device.type, enabled=False):
+            return wide(query) @ wide(keys).mT
+    return wide(query) @ wide(keys).mT
 
 
 def check_width(name: str, tensor: Tensor, width: int, *, cure: str) -> None:

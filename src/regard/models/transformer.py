@@ -1,0 +1,192 @@
+"""Attention Is All You Need: Vaswani et al. 2017, arXiv 1706.03762. Section and equation numbers are the paper's."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.align import ALIGNS
+from regard.attention import ALiBi, Attention, Cache, Learned, Position, Relative, Rotary, Sinusoidal
+from regard.attention import Memory as Prepared
+from regard.base import ConfigError
+from regard.decode import Step
+from regard.models.translator import Memory, Translated, Translator
+from regard.nn import DecoderLayer, EncoderLayer, build_attention
+from regard.score import SCORES
+
+POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "relative")
+TIES = ("all", "output", "none")
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """The base model (table 3). `score` and `align` serve every attention, except that self-attention keeps scaled dot
+    and softmax where they have history (`monotonic`, `location_aware`) or a table of positions (`location`).
+    """
+
+    source_vocabulary: int
+    target_vocabulary: int
+    dim: int = 512
+    hidden_dim: int = 2048
+    num_heads: int = 8
+    encoder_layers: int = 6
+    decoder_layers: int = 6
+    dropout: float = 0.1
+    attention_dropout: float = 0.0
+    pre_norm: bool = False
+    position: str = "sinusoidal"
+    max_positions: int = 1024  # for position="learned"
+    tie: str = "all"  # "all": one matrix for both embeddings and the softmax (3.4); "output": target and softmax
+    score: str = "scaled_dot"
+    align: str = "softmax"
+
+
+def transformer_base(vocabulary: int) -> TransformerConfig:
+    """65 M parameters with a joint vocabulary of 37,000."""
+    return TransformerConfig(vocabulary, vocabulary)
+
+
+def transformer_big(vocabulary: int) -> TransformerConfig:
+    """213 M parameters with a joint vocabulary of 37,000."""
+    return TransformerConfig(vocabulary, vocabulary, dim=1024, hidden_dim=4096, num_heads=16, dropout=0.3)
+
+
+class State(NamedTuple):
+    """What goes from word to word."""
+
+    caches: tuple[Cache, ...]  # of self-attention, one for each layer
+    memories: tuple[Prepared, ...]  # keys and values of the source, projected once for each layer
+    allowed: Tensor  # [n 1 k], True = may attend
+    previous: tuple[Tensor | None, ...]  # weights of the word before [n h k], one for each layer
+
+
+class Transformer(Translator):
+    """Encoder and decoder of attention and feed-forward layers alone."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config = config
+        _check(config)
+        self.source = nn.Embedding(config.source_vocabulary, config.dim, padding_idx=0)
+        self.target = self.source
+        if config.tie != "all":
+            self.target = nn.Embedding(config.target_vocabulary, config.dim, padding_idx=0)
+        self.to_logits = nn.Linear(config.dim, config.target_vocabulary, bias=False)
+        for embedding in {self.source, self.target}:
+            nn.init.normal_(embedding.weight, std=config.dim**-0.5)
+            nn.init.zeros_(embedding.weight[0])
+        if config.tie == "none":
+            nn.init.xavier_uniform_(self.to_logits.weight)
+        else:
+            self.to_logits.weight = self.target.weight
+        self.place = self._input_position()
+        common: dict[str, Any] = {
+            "num_heads": config.num_heads,
+            "hidden_dim": config.hidden_dim,
+            "dropout": config.dropout,
+            "pre_norm": config.pre_norm,
+        }
+        self.encoder = nn.ModuleList(
+            EncoderLayer(config.dim, **common, attention=self._inner(), position=self._head_position())
+            for _ in range(config.encoder_layers)
+        )
+        self.decoder = nn.ModuleList(
+            DecoderLayer(
+                config.dim,
+                **common,
+                attention=self._inner(),
+                cross_attention=self._attention(config.score, config.align),
+                position=self._head_position(),
+            )
+            for _ in range(config.decoder_layers)
+        )
+        norms = (nn.LayerNorm(config.dim) if config.pre_norm else nn.Identity() for _ in range(2))
+        self.encoder_norm, self.decoder_norm = norms
+        self.dropout = nn.Dropout(config.dropout)
+
+    def encode(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"]) -> Memory:
+        """The top of the encoder, [b k dim]."""
+        allowed = _allowed(lengths, source.shape[1])
+        x = self._embed(self.source, source, 0)
+        for layer in self.encoder:
+            x = layer(x, allowed)
+        x = self.encoder_norm(x)
+        return Memory(x, lengths, x.new_zeros(len(x), 0))
+
+    def init_state(self, memory: Memory) -> State:
+        """Empty caches, and the source projected once for every layer."""
+        layers = [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]
+        memories = tuple(layer.cross.prepare(memory.values) for layer in layers)
+        empty = tuple(Cache() for _ in layers)
+        return State(empty, memories, _allowed(memory.lengths, memory.values.shape[1]), (None,) * len(layers))
+
+    def step(self, tokens: Int[Tensor, " n"], state: State) -> Step:
+        """One word; the weights are those of the last layer, mean over its heads. A trace has all layers and heads."""
+        x = self._embed(self.target, tokens.unsqueeze(1), state.caches[0].length)
+        caches, previous = [], []
+        for layer, cache, memory, before in zip(
+            self.decoder, state.caches, state.memories, state.previous, strict=True
+        ):
+            x, cache, out = layer(x, memory, mask=state.allowed, cache=cache, previous=before, need_weights=True)
+            caches.append(cache)
+            previous.append(out.weights[..., -1, :])
+        state = state._replace(caches=tuple(caches), previous=tuple(previous))
+        return Step(self.to_logits(self.decoder_norm(x)).squeeze(1), state, previous[-1].mean(1))
+
+    def forward(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"], inputs: Int[Tensor, "b t"]) -> Translated:
+        """All words at once. Weights are not collected, so every attention takes its fast path; a trace sees them."""
+        state = self.init_state(self.encode(source, lengths))
+        x = self._embed(self.target, inputs, 0)
+        for layer, memory in zip(self.decoder, state.memories, strict=True):
+            x, _, _ = layer(x, memory, mask=state.allowed)
+        return Translated(self.to_logits(self.decoder_norm(x)), None)
+
+    def _embed(self, table: nn.Embedding, tokens: Int[Tensor, "b t"], offset: int) -> Float[Tensor, "b t d"]:
+        words = table(tokens) * math.sqrt(self.config.dim)  # 3.4
+        placed: Tensor = self.dropout(words if self.place is None else self.place(words, offset=offset))
+        return placed
+
+    def _inner(self) -> Attention:
+        score, align = self.config.score, self.config.align
+        plain = score == "location" or SCORES[score].needs or "previous" in ALIGNS[align].needs
+        return self._attention("scaled_dot", "softmax") if plain else self._attention(score, align)
+
+    def _attention(self, score: str, align: str) -> Attention:
+        width = self.config.dim // self.config.num_heads
+        return build_attention(
+            score, align, query_dim=width, key_dim=width, hidden_dim=width, dropout=self.config.attention_dropout
+        )
+
+    def _input_position(self) -> Sinusoidal | Learned | None:
+        if self.config.position == "sinusoidal":
+            return Sinusoidal(self.config.dim)  # 3.5
+        return Learned(self.config.max_positions, self.config.dim) if self.config.position == "learned" else None
+
+    def _head_position(self) -> Position | None:
+        heads, width = self.config.num_heads, self.config.dim // self.config.num_heads
+        if self.config.position == "rotary":
+            return Rotary()
+        if self.config.position == "alibi":
+            return ALiBi(heads)
+        return Relative(heads, width) if self.config.position == "relative" else None
+
+
+def _allowed(lengths: Int[Tensor, " b"], num_keys: int) -> Tensor:
+    return (torch.arange(num_keys, device=lengths.device) < lengths.unsqueeze(-1)).unsqueeze(1)  # [b 1 k]
+
+
+def _check(config: TransformerConfig) -> None:
+    if config.position not in POSITIONS:
+        raise ConfigError("position", got=repr(config.position), expected=f"one of {', '.join(POSITIONS)}")
+    if config.tie not in TIES:
+        raise ConfigError("tie", got=repr(config.tie), expected=f"one of {', '.join(TIES)}")
+    if config.tie == "all" and config.source_vocabulary != config.target_vocabulary:
+        raise ConfigError(
+            "tie='all' needs one vocabulary",
+            got=f"source {config.source_vocabulary}, target {config.target_vocabulary}",
+            expected="equal sizes",
+            cure="train joint sub-words, or set tie='output'",
+        )

@@ -1,0 +1,121 @@
+"""Blocks of the Transformer (Vaswani 2017): sub-layers with residual connections, normalised after or before."""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention import Attention, AttentionOutput, Cache, Mask, Memory, MultiHead, Position
+
+
+class FeedForward(nn.Module):
+    """FFN(x) = max(0, x W₁ + b₁) W₂ + b₂, at each position alone (eq. 2)."""
+
+    def __init__(self, dim: int, hidden_dim: int, *, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.widen, self.narrow = nn.Linear(dim, hidden_dim), nn.Linear(hidden_dim, dim)
+        self.dropout = nn.Dropout(dropout)
+        for layer in (self.widen, self.narrow):
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, x: Float[Tensor, "*b t d"]) -> Float[Tensor, "*b t d"]:
+        """[*b t dim] → [*b t dim]."""
+        result: Tensor = self.narrow(self.dropout(torch.relu(self.widen(x))))
+        return result
+
+
+class Residual(nn.Module):
+    """x → LayerNorm(x + Dropout(f(x))) as published, or x + Dropout(f(LayerNorm(x))) with `pre_norm`."""
+
+    def __init__(self, dim: int, *, dropout: float, pre_norm: bool) -> None:
+        super().__init__()
+        self.norm, self.dropout, self.pre_norm = nn.LayerNorm(dim), nn.Dropout(dropout), pre_norm
+
+    def forward(self, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+        """x with what the sub-layer `function` adds to it."""
+        added: Tensor = x + self.dropout(function(self.norm(x) if self.pre_norm else x))
+        return added if self.pre_norm else self.norm(added)
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then feed-forward."""
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        num_heads: int,
+        hidden_dim: int,
+        attention: Attention,
+        position: Position | None = None,
+        dropout: float = 0.0,
+        pre_norm: bool = False,
+    ) -> None:
+        super().__init__()
+        self.inner = MultiHead(dim, num_heads=num_heads, attention=attention, position=position)
+        self.feed = FeedForward(dim, hidden_dim, dropout=dropout)
+        self.around_inner, self.around_feed = (Residual(dim, dropout=dropout, pre_norm=pre_norm) for _ in range(2))
+
+    def forward(self, x: Float[Tensor, "b t d"], mask: Mask | Tensor | None = None) -> Float[Tensor, "b t d"]:
+        """[b t dim] → [b t dim]."""
+        x = self.around_inner(x, lambda y: self.inner(y, mask=mask).context)
+        result: Tensor = self.around_feed(x, self.feed)
+        return result
+
+
+class DecoderLayer(nn.Module):
+    """Masked self-attention, attention to the encoder, then feed-forward."""
+
+    def __init__(
+        self,
+        dim: int,
+        *,
+        num_heads: int,
+        hidden_dim: int,
+        attention: Attention,
+        cross_attention: Attention,
+        position: Position | None = None,
+        dropout: float = 0.0,
+        pre_norm: bool = False,
+    ) -> None:
+        super().__init__()
+        self.inner = MultiHead(dim, num_heads=num_heads, attention=attention, position=position)
+        self.cross = MultiHead(dim, num_heads=num_heads, attention=cross_attention)
+        self.feed = FeedForward(dim, hidden_dim, dropout=dropout)
+        self.around_inner, self.around_cross, self.around_feed = (
+            Residual(dim, dropout=dropout, pre_norm=pre_norm) for _ in range(3)
+        )
+
+    def forward(
+        self,
+        x: Float[Tensor, "b t d"],
+        memory: Memory,
+        *,
+        mask: Tensor | None = None,
+        cache: Cache | None = None,
+        previous: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> tuple[Float[Tensor, "b t d"], Cache | None, AttentionOutput]:
+        """New x, the cache of self-attention if one was passed, and the output of cross-attention.
+
+        `memory` is `cross.prepare(encoder output)`, `mask` [b 1 k] is for its keys, `previous` [b h k] the weights
+        of the word before.
+        """
+        step = 0 if cache is None else cache.length
+        seen: list[AttentionOutput] = []
+
+        def look(function: Callable[[Tensor], AttentionOutput]) -> Callable[[Tensor], Tensor]:
+            def keep(y: Tensor) -> Tensor:
+                seen.append(function(y))
+                return seen[-1].context
+
+            return keep
+
+        x = self.around_inner(x, look(lambda y: self.inner(y, mask=Mask.causal(), cache=cache, step=step)))
+        x = self.around_cross(
+            x,
+            look(lambda y: self.cross(y, memory, mask=mask, previous=previous, step=step, need_weights=need_weights)),
+        )
+        return self.around_feed(x, self.feed), seen[0].cache, seen[1]
