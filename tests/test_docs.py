@@ -22,7 +22,7 @@ def test_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     for match in BLOCK.finditer(text):
         line = text[: match.start()].count("\n") + 2
         where = f"{page.relative_to(ROOT)}:{line}"
-        if ">>>" in match[1]:
+        if match[1].startswith(">>>"):
             example = doctest.DocTestParser().get_doctest(match[1], names, where, str(page), line)
             report: list[str] = []
             runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
