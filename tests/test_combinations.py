@@ -51,7 +51,6 @@ SCORE_MAKERS: dict[str, Callable[[], Score]] = {
     "distance_inverse": Distance,
     "distance_gaussian": lambda: Distance("gaussian", bandwidth=2.0),
     "projected_cosine": lambda: Projected(Cosine(2.0), D, D, 4),
-    "projected_location_aware": lambda: Projected(LocationAware(4, 4, 7, filters=2, width=3), D, D, 4),
     "distance_log": lambda: Distance("inverse", log=True),
 }  # fmt: skip
 ALIGN_MAKERS: dict[str, Callable[[], Align]] = {

@@ -134,7 +134,8 @@ class Entmax(Align):
         """The α in use."""
         if self.theta is None:
             return self._alpha
-        return LOWEST + (2 - LOWEST) * self.theta.float().sigmoid()  # bfloat16 would round it to 1
+        theta = self.theta.to(torch.promote_types(self.theta.dtype, torch.float32))  # bfloat16 would round α to 1
+        return LOWEST + (2 - LOWEST) * theta.sigmoid()
 
     def forward(self, scores: Tensor, mask: Tensor | None = None) -> Alignment:
         """Weights that sum to one in every row that is not empty."""
