@@ -3,7 +3,7 @@
 from regard.align import ALIGNS, Softmax
 from regard.attention import reasons_against_sdpa
 from regard.base import environment
-from regard.score import SCORES, Score
+from regard.score import SCORES, Projected, Score
 
 
 def info() -> None:
@@ -17,6 +17,7 @@ def info() -> None:
     for name, kind in SCORES.items():
         bare: Score = kind.__new__(kind)  # the path depends on the kind of score, not on its parameters
         reasons = reasons_against_sdpa(bare, softmax, need_weights=False)
-        print(f"{name:{width}}  × softmax   {'sdpa' if not reasons else 'reference: ' + '; '.join(reasons)}")
+        path = "sdpa" if not reasons else "reference: " + "; ".join(reasons)
+        print(f"{name:{width}}  × softmax   {path if kind is not Projected else 'the path of the score inside'}")
     others = ", ".join(name for name in ALIGNS if name != "softmax")
     print(f"\nAny score × {others}: reference. Weights that are asked for: reference.")
