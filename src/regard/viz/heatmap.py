@@ -270,7 +270,8 @@ def _scale(bar: Any, height: float) -> None:
     ticker = require("matplotlib.ticker", extra="viz")
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=8, length=2, pad=2)
-    bar.ax.yaxis.set_major_locator(ticker.MaxNLocator(nbins=max(1, min(5, int(height / 0.3)))))
+    bar.ax.yaxis.set_major_locator(ticker.LinearLocator(max(2, min(5, int(height / 0.3)))))  # both ends are told
+    bar.ax.yaxis.set_major_formatter(ticker.FormatStrFormatter("%.2g"))
 
 
 def _fit(figure: Any) -> None:
