@@ -35,7 +35,7 @@ from regard.score import (
     Score,
 )
 
-pytestmark = pytest.mark.bare
+pytestmark = [pytest.mark.bare, pytest.mark.no_cover]  # measuring lines makes compilation crawl
 
 SCORES: list[Score] = [
     Dot(), ScaledDot(), General(4, 4), Additive(4, 4, 5), Concat(4, 4, 5), Cosine(2.0), Cosine(2.0, learned=True),
