@@ -16,8 +16,8 @@ def test_feed_forward_acts_at_each_position_alone() -> None:
 def test_norm_after_or_before() -> None:
     x = torch.randn(2, 3, 4)
     post, pre = (Residual(4, dropout=0.0, pre_norm=pre_norm) for pre_norm in (False, True))
-    torch.testing.assert_close(post(x, torch.sin), post.norm(x + torch.sin(x)))
-    torch.testing.assert_close(pre(x, torch.sin), x + torch.sin(pre.norm(x)))
+    torch.testing.assert_close(post.leave(x, post.enter(x).sin()), post.norm(x + torch.sin(x)))
+    torch.testing.assert_close(pre.leave(x, pre.enter(x).sin()), x + torch.sin(pre.norm(x)))
 
 
 def test_encoder_layer_equals_torch() -> None:

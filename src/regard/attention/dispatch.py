@@ -112,7 +112,8 @@ def _additive(
 ) -> tuple[Tensor | None, Tensor | None]:
     """Mask and bias in the one argument that torch has for both (boolean, or numbers with −∞), and the empty rows.
 
-    Some kernels give NaN for an empty row, so here it sees all keys, and its context is blanked afterwards.
+    Not every kernel gives zeros for an empty row: cuDNN, in half precision, attends to masked keys there. So such a
+    row sees all keys here, and its context is blanked.
     """
     if mask is not None and mask.is_causal and shape[-2] == 1:
         mask = None  # a single query is the last one, and sees all keys

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention import AttentionOutput
+from regard.attention import AttentionOutput, Mask
 from regard.decode import Step
 from regard.models.translator import Memory, Translated, Translator
 from regard.nn import Bidirectional, DeepOutput, build_attention
@@ -97,12 +97,12 @@ class Bahdanau(Translator):
         """s_0 = tanh(W_s ←h_1); the keys are projected here, once."""
         batch, num_keys, _ = memory.values.shape
         keys = self.attention.prepare(memory.values).keys
-        allowed = torch.arange(num_keys, device=keys.device) < memory.lengths.unsqueeze(-1)
+        allowed = Mask.padding(memory.lengths).dense(1, num_keys)
         previous = torch.zeros(batch, num_keys, device=keys.device, dtype=keys.dtype)
         previous[:, 0] = 1.0
         time = torch.zeros(batch, dtype=torch.long, device=keys.device)
         hidden = torch.tanh(self.start(memory.summary))
-        return State(hidden, keys, memory.values, allowed.unsqueeze(1), previous, time)
+        return State(hidden, keys, memory.values, allowed, previous, time)
 
     def step(self, tokens: Int[Tensor, " n"], state: State) -> Step:
         """One word: attend with s_{i−1}, write s_i, predict."""

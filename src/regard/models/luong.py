@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention import AttentionOutput
+from regard.attention import AttentionOutput, Mask
 from regard.decode import Step
 from regard.models.translator import Memory, Translated, Translator
 from regard.nn import LSTMState, StackedLSTM, build_attention, reverse, run_lstm
@@ -97,13 +97,13 @@ class Luong(Translator):
         """The decoder starts where the encoder ended; h̃_0 = 0."""
         batch, num_keys, width = memory.values.shape
         keys = self.attention.prepare(memory.values).keys
-        allowed = torch.arange(num_keys, device=keys.device) < memory.lengths.unsqueeze(-1)
+        allowed = Mask.padding(memory.lengths).dense(1, num_keys)
         previous = memory.values.new_zeros(batch, num_keys)
         previous[:, 0] = 1.0
         time = torch.zeros(batch, dtype=torch.long, device=keys.device)
         fed = memory.values.new_zeros(batch, width)
         decoder = LSTMState(*memory.summary.unbind(1))
-        return State(decoder, fed, keys, memory.values, allowed.unsqueeze(1), previous, time)
+        return State(decoder, fed, keys, memory.values, allowed, previous, time)
 
     def step(self, tokens: Int[Tensor, " n"], state: State) -> Step:
         """One word."""

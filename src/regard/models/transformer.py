@@ -4,12 +4,11 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.align import ALIGNS
-from regard.attention import ALiBi, Attention, Cache, Learned, Position, Relative, Rotary, Sinusoidal
+from regard.attention import POSITIONS, ALiBi, Attention, Cache, Learned, Mask, Position, Relative, Rotary, Sinusoidal
 from regard.attention import Memory as Prepared
 from regard.base import ConfigError
 from regard.decode import Step
@@ -17,7 +16,6 @@ from regard.models.translator import Memory, Translated, Translator
 from regard.nn import DecoderLayer, EncoderLayer, build_attention
 from regard.score import SCORES
 
-POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "relative")
 TIES = ("all", "output", "none")
 
 
@@ -109,10 +107,10 @@ class Transformer(Translator):
 
     def encode(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"]) -> Memory:
         """The top of the encoder, [b k dim]."""
-        allowed = _allowed(lengths, source.shape[1])
+        padding = Mask.padding(lengths)
         x = self._embed(self.source, source, 0)
         for layer in self.encoder:
-            x = layer(x, allowed)
+            x = layer(x, padding)
         x = self.encoder_norm(x)
         return Memory(x, lengths, x.new_zeros(len(x), 0))
 
@@ -121,7 +119,8 @@ class Transformer(Translator):
         layers = [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]
         memories = tuple(layer.cross.prepare(memory.values) for layer in layers)
         empty = tuple(Cache() for _ in layers)
-        return State(empty, memories, _allowed(memory.lengths, memory.values.shape[1]), (None,) * len(layers))
+        allowed = Mask.padding(memory.lengths).dense(1, memory.values.shape[1])
+        return State(empty, memories, allowed, (None,) * len(layers))
 
     def step(self, tokens: Int[Tensor, " n"], state: State) -> Step:
         """One word; the weights are those of the last layer, mean over its heads. A trace has all layers and heads."""
@@ -172,10 +171,6 @@ class Transformer(Translator):
         if self.config.position == "alibi":
             return ALiBi(heads)
         return Relative(heads, width) if self.config.position == "relative" else None
-
-
-def _allowed(lengths: Int[Tensor, " b"], num_keys: int) -> Tensor:
-    return (torch.arange(num_keys, device=lengths.device) < lengths.unsqueeze(-1)).unsqueeze(1)  # [b 1 k]
 
 
 def _check(config: TransformerConfig) -> None:

@@ -1,7 +1,5 @@
 """Blocks of the Transformer (Vaswani 2017): sub-layers with residual connections, normalised after or before."""
 
-from collections.abc import Callable
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -33,9 +31,14 @@ class Residual(nn.Module):
         super().__init__()
         self.norm, self.dropout, self.pre_norm = nn.LayerNorm(dim), nn.Dropout(dropout), pre_norm
 
-    def forward(self, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-        """x with what the sub-layer `function` adds to it."""
-        added: Tensor = x + self.dropout(function(self.norm(x) if self.pre_norm else x))
+    def enter(self, x: Tensor) -> Tensor:
+        """What the sub-layer sees."""
+        seen: Tensor = self.norm(x) if self.pre_norm else x
+        return seen
+
+    def leave(self, x: Tensor, y: Tensor) -> Tensor:
+        """x with what the sub-layer made of it, y."""
+        added: Tensor = x + self.dropout(y)
         return added if self.pre_norm else self.norm(added)
 
 
@@ -60,9 +63,8 @@ class EncoderLayer(nn.Module):
 
     def forward(self, x: Float[Tensor, "b t d"], mask: Mask | Tensor | None = None) -> Float[Tensor, "b t d"]:
         """[b t dim] → [b t dim]."""
-        x = self.around_inner(x, lambda y: self.inner(y, mask=mask).context)
-        result: Tensor = self.around_feed(x, self.feed)
-        return result
+        x = self.around_inner.leave(x, self.inner(self.around_inner.enter(x), mask=mask).context)
+        return self.around_feed.leave(x, self.feed(self.around_feed.enter(x)))
 
 
 class DecoderLayer(nn.Module):
@@ -104,18 +106,10 @@ class DecoderLayer(nn.Module):
         of the word before.
         """
         step = 0 if cache is None else cache.length
-        seen: list[AttentionOutput] = []
-
-        def look(function: Callable[[Tensor], AttentionOutput]) -> Callable[[Tensor], Tensor]:
-            def keep(y: Tensor) -> Tensor:
-                seen.append(function(y))
-                return seen[-1].context
-
-            return keep
-
-        x = self.around_inner(x, look(lambda y: self.inner(y, mask=Mask.causal(), cache=cache, step=step)))
-        x = self.around_cross(
-            x,
-            look(lambda y: self.cross(y, memory, mask=mask, previous=previous, step=step, need_weights=need_weights)),
+        inner = self.inner(self.around_inner.enter(x), mask=Mask.causal(), cache=cache, step=step)
+        x = self.around_inner.leave(x, inner.context)
+        cross = self.cross(
+            self.around_cross.enter(x), memory, mask=mask, previous=previous, step=step, need_weights=need_weights
         )
-        return self.around_feed(x, self.feed), seen[0].cache, seen[1]
+        x = self.around_cross.leave(x, cross.context)
+        return self.around_feed.leave(x, self.feed(self.around_feed.enter(x))), inner.cache, cross
