@@ -50,6 +50,7 @@ format: $(READY)
 
 bench: $(READY)
 	@$(BIN)/python benchmarks/multihead.py
+	@$(BIN)/python benchmarks/translation_cpu.py
 
 clean:
-	rm -rf .venv demo .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv demo tour runs .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,14 +1,23 @@
-"""Every Python block of the pages runs, in order, in one namespace for each page; links and file names are true."""
+"""Every Python block of the pages runs, in order, in one namespace for each page; links, names and tables are true."""
 
 import doctest
+import importlib.util
 import re
+from dataclasses import fields
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
 
+from regard.recipes import RECIPES, ledger, table
+from regard.train import Train
+
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))]
+CARDS = sorted((ROOT / "src" / "regard" / "recipes" / "shipped").glob("*/card.md"))
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md")),
+         *CARDS]  # fmt: skip
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
@@ -42,5 +51,92 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def test_every_file_that_a_page_names_exists() -> None:
     for page in PAGES:
-        for name in re.findall(r"`((?:src|tests|docs|benchmarks)/[\w./]+\.\w+)`", page.read_text()):
+        for name in re.findall(r"`((?:src|tests|docs|benchmarks|tools)/[\w./]+\.\w+)`", page.read_text()):
             assert (ROOT / name).exists(), f"{page.name} names {name}, which is not there"
+
+
+# ── tables of results ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def maker() -> ModuleType:
+    """tools/make_ledger.py."""
+    spec = importlib.util.spec_from_file_location("make_ledger", ROOT / "tools" / "make_ledger.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_tables_of_results_are_up_to_date(maker: ModuleType) -> None:
+    for page in maker.pages():
+        text = page.read_text()
+        assert maker.BLOCK.search(text), f"{page.name} has no table of results"
+        assert maker.rewritten(text) == text, f"{page.name} is stale: run python tools/make_ledger.py"
+
+
+def test_every_recipe_is_on_the_page_of_its_paper(maker: ModuleType) -> None:
+    for name in RECIPES:
+        page = ROOT / "docs" / "papers" / f"{name.partition('/')[0]}.md"
+        [block] = maker.BLOCK.finditer(page.read_text())
+        assert name in block["names"].split(", "), f"{page.name} has no row for {name}"
+
+
+def test_a_stale_table_is_seen(
+    maker: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- ledger: luong/dot -->\n| 99.9 |\n<!-- end -->\nafter\n")
+    monkeypatch.setattr(maker, "pages", lambda: [page])
+    monkeypatch.setattr(maker, "ROOT", tmp_path)
+    monkeypatch.setattr("sys.argv", ["make_ledger.py", "--check"])
+    assert maker.main() == 1
+    assert "99.9" in page.read_text()
+    monkeypatch.setattr("sys.argv", ["make_ledger.py"])
+    assert maker.main() == 0
+    assert "99.9" not in page.read_text()
+    assert "| `luong/dot` | multi30k de→en" in page.read_text()
+    assert page.read_text().startswith("before\n")
+    assert page.read_text().endswith("<!-- end -->\nafter\n")
+    monkeypatch.setattr("sys.argv", ["make_ledger.py", "--check"])
+    assert maker.main() == 0
+    assert capsys.readouterr().out.count("page.md") == 2
+
+
+def test_a_table_says_how_it_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def summary(mean: float, spread: float | None) -> dict[str, Any]:
+        return {key: {"mean": mean, "spread": spread} for key in ("tokenized_bleu", "greedy_tokenized_bleu", "bleu")}
+
+    def run(minutes: float, *settings: str) -> dict[str, Any]:
+        signatures = {"tokenized_bleu": "tok:ours", "bleu": "tok:13a"}
+        return {
+            "settings": list(settings),
+            "parameters": 1_260_000,
+            "steps": 4000,
+            "minutes_of_training": minutes,
+            "splits": {"test": {"signatures": signatures}},
+            "environment": {"gpu": "a GPU", "torch": "2.0"},
+            "date": "2026-01-02",
+        }
+
+    both = {"summary": {"test": summary(30.04, 0.26)}, "seeds": 2, "runs": [run(1.0, "a=1"), run(2.0, "a=1")]}
+    entries = {
+        "x/two": {**both, "command": "python x/two --set a=1"},
+        "x/one": {"summary": {"test": summary(9.0, None)}, "seeds": 1, "command": "python x/one", "runs": [run(3.0)]},
+    }
+    monkeypatch.setattr(ledger, "entry", entries.get)
+    text = table(["x/two", "x/one", "x/none"], {"x/one": "8.1 (them)"}, data={"x/two": "words a→b"})
+    assert "| `x/two` | words a→b test | 30.0 ± 0.3 | 30.0 ± 0.3 | – | 30.0 ± 0.3 | 2 | 1.3 M | 4,000 | 1.5 |" in text
+    assert "| `x/one` | test | 9.0 | 9.0 | 8.1 (them) | 9.0 | 1 | 1.3 M | 4,000 | 3.0 |" in text
+    assert "over seeds" in text
+    assert "without ± is of one seed" in text
+    assert text.count("tok:ours") == text.count("tok:13a") == text.count("a GPU, torch 2.0; 2026-01-02") == 1
+    assert "```sh\npython x/two --set a=1\npython x/one\n```" in text
+    assert text.endswith("No results yet: `x/none`.")
+
+
+def test_every_setting_of_training_is_explained() -> None:
+    text = (ROOT / "docs" / "training.md").read_text()
+    named = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \|", text, re.MULTILINE))))
+    assert {field.name for field in fields(Train)} <= named

@@ -13,6 +13,24 @@ SETTINGS: dict[str, list[dict[str, object]]] = {
     "sutskever": [{"embed_dim": 6, "hidden_dim": 8, "layers": 2}],
     "bahdanau": [{"embed_dim": 6, "hidden_dim": 8, "maxout_dim": 5, "align_dim": 7}],
     "luong": [{"embed_dim": 6, "hidden_dim": 8, "layers": 2}],
+    "gnmt": [
+        {"embed_dim": 6, "hidden_dim": 8, "align_dim": 7, "encoder_layers": 4, "decoder_layers": 4, **variant}
+        for variant in (
+            {},
+            {"score": "dot", "align": "sparsemax", "residual_from": 4},
+            {"score": "location_aware", "align": "monotonic", "encoder_layers": 1, "decoder_layers": 1},
+        )
+    ],
+    "convs2s": [
+        {"embed_dim": 6, "dim": 8, "encoder_layers": 3, "decoder_layers": 2, "output_dim": 5, "max_positions": 16}
+        | variant
+        for variant in (
+            {},
+            {"kernel": 4, "score": "additive", "align": "entmax"},
+            {"kernel": 1, "score": "general", "align": "monotonic"},
+            {"kernel": 5, "align": "local_predictive"},
+        )
+    ],
     "transformer": [
         {"dim": 8, "hidden_dim": 12, "num_heads": 2, "encoder_layers": 2, "decoder_layers": 2, **variant}
         for variant in (

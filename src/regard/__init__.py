@@ -9,6 +9,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from regard.align import ALIGNS
+    from regard.api import load
     from regard.attention import Attention, AttentionOutput, Mask, MultiHead, attend, lookup, trace
     from regard.base import RegardError
     from regard.score import SCORES
@@ -22,6 +23,7 @@ _HOME = {
     "RegardError": "regard.base",
     "SCORES": "regard.score",
     "attend": "regard.attention",
+    "load": "regard.api",
     "lookup": "regard.attention",
     "trace": "regard.attention",
 }
@@ -36,6 +38,7 @@ __all__ = [
     "RegardError",
     "__version__",
     "attend",
+    "load",
     "lookup",
     "trace",
 ]

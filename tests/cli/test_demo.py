@@ -1,32 +1,69 @@
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tiny import SIZES
 
 from regard.cli.main import main
+from regard.recipes import RECIPES, Recipe, change, with_files
 
 
-def test_demo_prints_the_answers_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "new" / "folder"
-    assert main(["demo", "--out", str(folder)]) == 0
-    text = capsys.readouterr().out
-    assert "Bob Smith → 555-5678" in text
-    assert "0.40 · 30.0 + 0.60 · 40.0 = 36.0" in text
-    table = re.findall(r"^  (.{14}) +\d+   \d\.\d\d → (\d\.\d\d)$", text, re.MULTILINE)
-    after = {name.strip(): float(share) for name, share in table}
-    assert set(after) == {"cosine, β = 1", "additive", "location", "general", "dot", "scaled dot"}
-    assert min(after, key=lambda name: after[name]) == "cosine, β = 1"
-    assert after["scaled dot"] > 0.5
-    for name in ("scores.png", "alignments.png"):
-        assert str(folder / name) in text
+def small(name: str, text: Path) -> Recipe:
+    recipe = with_files(RECIPES[name](), str(text / "a.tsv"), None)
+    names = [field.partition("=")[0].removeprefix("model.") for field in SIZES]
+    known = [setting for setting, part in zip(SIZES, names, strict=True) if "." in part or hasattr(recipe.model, part)]
+    return change(recipe, known)
+
+
+@pytest.fixture
+def _small(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipes = {name: small(name, text) for name in ("bahdanau/plain_en_fr", "encoder_decoder/plain_en_fr")}
+    monkeypatch.setattr("regard.cli.demo.RECIPES", {name: lambda r=recipe: r for name, recipe in recipes.items()})
+
+
+@pytest.mark.usefixtures("_small")
+def test_both_are_trained_compared_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "new" / "demo"
+    for _ in range(2):  # a second time, over the first
+        assert main(["demo", "--seconds", "0.3", "--out", str(folder)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == str(folder / "report.html")
+    page = Path(lines[-1]).read_text()
+    assert page.startswith("<!doctype html>")
+    assert "with attention" in page
+    assert "without attention" in page
+    results = [
+        json.loads((folder / name / "result_test.json").read_text()) for name in ("with_attention", "without_attention")
+    ]
+    row = next(line for line in reversed(lines) if line.startswith("  6–8 "))
+    scores = [result["lengths"][1]["bleu"] for result in results]
+    assert row.split() == ["6–8", "6", *(f"{score:.1f}" for score in scores), f"{scores[0] - scores[1]:.1f}"]
+    sizes = next(line for line in reversed(lines) if line.startswith("  parameters")).split()[1:]
+    assert sizes == [f"{result['parameters']:,}" for result in results]
+    assert any(re.fullmatch(r"  → \S.*", line) for line in lines)
+    for name in ("alignment.png", "bleu_by_length.png"):
+        assert f"  {folder / name}" in lines
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
-    records = json.loads((folder / "scores.json").read_text())["records"]
-    assert len(records) == 6
-    assert records[0]["rows"][1] == "agreement"
 
 
-def test_demo_into_a_file_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "taken").write_text("")
-    assert main(["demo", "--out", str(tmp_path / "taken")]) == 2
-    assert capsys.readouterr().err.startswith("regard: ")
+@pytest.mark.usefixtures("_small")
+def test_what_is_no_run_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = tmp_path / "with_attention" / "mine.txt"
+    mine.parent.mkdir()
+    mine.write_text("dear")
+
+    def stop(recipe: Recipe, *others: object, **more: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("regard.api.train", stop)
+    assert main(["demo", "--seconds", "1", "--out", str(tmp_path)]) == 130
+    assert mine.read_text() == "dear"
+
+
+def test_the_true_recipes_are_twins_on_the_embedded_corpus() -> None:
+    first, second = (RECIPES[name]() for name in ("bahdanau/plain_en_fr", "encoder_decoder/plain_en_fr"))
+    assert first.task == second.task
+    assert replace(first.train, seed=0) == replace(second.train, seed=0)
+    assert first.task.corpus == "tatoeba_plain"

@@ -1,11 +1,163 @@
+import io
+import shlex
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from tiny import PAIRS, SIZES
 
 from regard import __version__
 from regard.base import ConfigError
 from regard.cli.main import main
+
+GO_ON = "Cure: go on with it by --resume, or choose another folder by --out."
+ELSEWHERE = "Cure: choose another folder by --out."
+RESTORE = "Cure: restore it, or train anew."
+BRING = "Cure: put the file (147,123 bytes, sha256 639cabed16968950ba756e1306c3d5a25415cd4ec86dfaa13adf4aebf8f1fa54) at"
+TRAIN = "train bahdanau/plain_en_fr --source a.en --target a.fr --out new --set {sizes}"
+SETTINGS = (
+    "steps, seconds, seed, optimiser, lr, betas, eps, momentum, rho, weight_decay, clip, schedule, warmup, hold, "
+    "halvings, floor, factor, accumulate, precision, capture, ema, average, log_every, evaluate_every, save_every, "
+    "keep, patience"
+)
+SEARCH = (
+    "beams, nbest, length_penalty, coverage_penalty, min_steps, max_ratio, no_repeat, temperature, top_k, top_p, seed, "
+    "replace_unknown, batch_tokens"
+)
+ALIGNS = "softmax, sparsemax, entmax, normalize, sigmoid, top_k, hard, local_monotonic, local_predictive, monotonic"
+MISTAKES = {  # a command, and what it says; {here} is the folder where it runs
+    # names and files
+    "train bahdanua/plain_en_fr": "there is no recipe 'bahdanua/plain_en_fr'. "
+    "Cure: did you mean 'bahdanau/plain_en_fr'?.",
+    "train everything": "there is no recipe 'everything'. Cure: `regard list` names them all.",
+    "train bahdanau/plain_en_fr --source no.en --target a.fr --out new": "{here}/no.en: cannot be read: "
+    "got no such file or directory; expected a file. Cure: check the path, or download the data.",
+    "train bahdanau/plain_en_fr --source a.en --target short.fr --out new": "{here}/a.en and {here}/short.fr: "
+    "unequal line counts: got 120 and 100 lines; expected line i of one to be the translation of line i of the other. "
+    "Cure: download both again, or look for a missing line or a blank one at the end.",
+    "train bahdanau/plain_en_fr --source latin.tsv --out new": "{here}/latin.tsv, line 2: invalid UTF-8: "
+    "got byte 0xe9 at position 3; expected UTF-8. Cure: convert the file: iconv -f latin1 -t utf-8.",
+    "train bahdanau/plain_en_fr --source folder --target a.fr --out new": "{here}/folder: cannot be read: "
+    "got is a directory; expected a file. Cure: check the path, or download the data.",
+    "train bahdanau/plain_en_fr --source a.en --out new": "{here}/a.en, line 1: too few columns: got 1 column; "
+    "expected 2 or more, parted by tabs. Cure: drop it: on_bad='drop'.",
+    "train bahdanau/plain_en_fr --source empty --out new": "{here}/empty: the file is empty: got 0 lines; "
+    "expected 1 or more. Cure: download it again.",
+    "train bahdanau/plain_en_fr --target a.fr --out new": "--target needs --source. "
+    "Cure: give both files, or one TSV as --source.",
+    # settings
+    f"{TRAIN} train.stepz=3": f"unknown setting 'train.stepz'; known: {SETTINGS}. Cure: did you mean 'steps'?.",
+    f"{TRAIN} trian.steps=3": "unknown setting 'trian'; known: paper, model, task, train, note, published. "
+    "Cure: did you mean 'train'?.",
+    f"{TRAIN} train.steps=many": "train.steps: got 'many'; expected a whole number",
+    f"{TRAIN} train.steps": "a setting: got 'train.steps'; expected name=value, such as train.steps=500",
+    f"{TRAIN} train.steps=0": "train.steps: got 0; expected 1 or more",
+    f"{TRAIN} train.capture=perhaps": "train.capture: got 'perhaps'; expected true or false",
+    f"{TRAIN} model.align=entmx": f"unknown align: got 'entmx'; expected one of {ALIGNS}. "
+    "Cure: did you mean 'entmax'?.",
+    f"{TRAIN} model.dropout=2": "there is no model of these sizes: got dropout probability has to be between 0 and 1, "
+    "but got 2.0. Cure: look at the settings model.….",
+    f"{TRAIN} paper=luong": "model and paper differ: got paper=luong and BahdanauConfig; expected LuongConfig. "
+    "Cure: take a recipe of that paper: `regard list`.",
+    f"{TRAIN} --device tpu": "unknown device: got 'tpu'; expected auto, cpu, cuda or cuda:0",
+    # run folders
+    f"{TRAIN} --out run": f"run holds a run already: got step_00000004. {GO_ON}",
+    f"{TRAIN} --out pruned": f"pruned holds a run already: got model.safetensors. {GO_ON}",
+    f"{TRAIN} --out pruned --resume": "pruned cannot go on: got model.safetensors, but no checkpoints. "
+    "Cure: choose another folder by --out.",
+    "train luong/dot --out run --resume": f"run is a run of bahdanau: got luong/dot. {ELSEWHERE}",
+    "train bahdanau/plain_en_fr --out run --resume --set model.hidden_dim=9": "these weights are of another model: "
+    "encoder.forwards.weight_ih_l0: got [24, 8]; expected [27, 8]. Cure: load them with their own recipe.",
+    f"{TRAIN} --out a.en": f"a.en cannot be written: got a.en, which is a file. {ELSEWHERE}",
+    f"{TRAIN} --out a.en/new": f"a.en/new cannot be written: got {{here}}/a.en, which is a file. {ELSEWHERE}",
+    f"{TRAIN} --out /proc/new": "/proc/new: no such file or directory",
+    "translate nothing hello": "there is no run nothing: got no such folder. Cure: train one, or load tatoeba-en-fr.",
+    "translate tatoeba_en_fr hello": "there is no run tatoeba_en_fr: got no such folder. "
+    "Cure: did you mean 'tatoeba-en-fr'?.",
+    "translate folder hello": "folder is no run: got no recipe.json in it; "
+    "expected a folder that `regard train` has made",
+    "translate cut hello": "cut/model.safetensors is not what was saved: "
+    "got Error while deserializing header: header too small; expected a whole file. "
+    "Cure: delete it: step_00000004 is loaded then.",
+    "translate cut_and_pruned hello": "cut_and_pruned/model.safetensors is not what was saved: "
+    "got Error while deserializing header: header too small; expected a whole file. Cure: the run has to start anew.",
+    "translate unbegun hello": "unbegun has no weights yet. Cure: wait for its first checkpoint.",
+    "translate unread hello": "unread/recipe.json cannot be read: got Expecting value: line 1 column 1 (char 0). "
+    + RESTORE,
+    "translate unitless hello": "unitless/source.json cannot be read: got no such file or directory; "
+    f"expected the units of the run. {RESTORE}",
+    "translate one_sided hello": "one_sided/target.json cannot be read: got no such file or directory; "
+    f"expected the units of the run. {RESTORE}",
+    # evaluation
+    "evaluate run --split tst": "unknown split: got 'tst'; expected one of train, valid, test, newstest2014. "
+    "Cure: did you mean 'test'?.",
+    "evaluate run --split newstest2014": "wmt_newstest/newstest2014.en-fr.en.gz is not here, and no address publishes "
+    f"it. {BRING} wmt_newstest/newstest2014.en-fr.en.gz below a folder, and let REGARD_DATA name that folder.",
+    "evaluate run --beam 0": "beams: got 0; expected 1 or more",
+    # translation
+    "translate run hello --file a.en": "text and --file exclude each other. Cure: give one of them.",
+    "translate run --file no.en": "no.en: cannot be read: got no such file or directory; expected a file. "
+    "Cure: check the path, or download the data.",
+    "translate run hello --beam 0": "beams: got 0; expected 1 or more",
+    "translate run hello --nbest 0": "nbest: got 0; expected 1 or more",
+    "translate run hello --nbest 3 --beam 2": "nbest: got 3; expected at most beams, which is 2. Cure: --beam 5.",
+    "translate run hello --nbest 2 --set temperature=1": "nbest: got 2; expected 1 with a temperature. "
+    "Cure: sample with several seeds.",
+    "translate run hello --set beams=3": "beams is a flag of its own. Cure: --beam 3.",
+    "translate run hello --set nbest=3": "nbest is a flag of its own. Cure: --nbest 3.",
+    "translate run hello --set temprature=1": f"unknown setting 'temprature'; known: {SEARCH}. "
+    "Cure: did you mean 'temperature'?.",
+    "translate run hello --heads": "--heads needs --heatmap. Cure: --heatmap heads.png.",
+    "translate run hello --heatmap a.bmp": "unknown picture format: got '.bmp'; expected one of .png, .pdf, .svg",
+    "translate run hello --heatmap png": "unknown picture format: got ''; expected one of .png, .pdf, .svg",
+    # reports and pictures
+    "report run --split tst": "unknown split: got 'tst'; expected one of train, valid, test, newstest2014. "
+    "Cure: did you mean 'test'?.",
+    "report run --samples -1": "samples: got -1; expected 0 or more",
+    "report run --out folder": "folder is a folder. Cure: name a file: folder/report.html.",
+    "report run nothing": "there is no run nothing: got no such folder. Cure: train one, or load tatoeba-en-fr.",
+    "report spoilt": "spoilt/result_test.json cannot be read: got Expecting value: line 1 column 1 (char 0). "
+    "Cure: delete it: the run is then evaluated again.",
+    "demo --seconds 0 --out new": "train.seconds: got 0.0; expected more than 0",
+}
+
+
+@pytest.fixture(scope="module")
+def here(text: Path, trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with text and runs, sound ones and broken ones."""
+    folder = shutil.copytree(text, tmp_path_factory.mktemp("mistakes") / "here")
+    (folder / "short.fr").write_text("".join(pair[1] + "\n" for pair in PAIRS[:100]))
+    (folder / "latin.tsv").write_bytes(b"tea\tth\xc3\xa9\ncaf\xe9\tcaf\xe9\n")
+    (folder / "empty").touch()
+    (folder / "folder").mkdir()
+    broken = ("run", "pruned", "cut", "cut_and_pruned", "unbegun", "unread", "unitless", "one_sided", "spoilt")
+    for name in broken:
+        shutil.copytree(trained, folder / name)
+    for name in ("pruned", "cut_and_pruned", "unbegun"):
+        shutil.rmtree(folder / name / "checkpoints")
+    (folder / "cut" / "model.safetensors").write_bytes(b"cut")
+    (folder / "cut_and_pruned" / "model.safetensors").write_bytes(b"cut")
+    (folder / "unbegun" / "model.safetensors").unlink()
+    (folder / "unread" / "recipe.json").write_text("")
+    (folder / "unitless" / "source.json").unlink()
+    (folder / "one_sided" / "target.json").unlink()
+    (folder / "spoilt" / "result_test.json").write_text("")
+    return folder
+
+
+@pytest.mark.parametrize("command", MISTAKES)
+def test_a_mistake_is_one_line_and_changes_nothing(
+    command: str, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(here)
+    monkeypatch.delenv("REGARD_DATA", raising=False)
+    before = {path: path.stat().st_mtime_ns for path in here.rglob("*")}
+    sizes = " ".join(SIZES)
+    assert main(shlex.split(command.format(sizes=sizes))) == 2
+    assert capsys.readouterr().err == f"regard: {MISTAKES[command].format(here=here)}\n"
+    assert {path: path.stat().st_mtime_ns for path in here.rglob("*")} == before
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -15,7 +167,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"regard {__version__}\n"
 
 
-@pytest.mark.parametrize("arguments", [[], ["tran"], ["info", "--loud"]])
+@pytest.mark.parametrize("arguments", [[], ["tran"], ["info", "--loud"], ["demo", "--seconds", "long"], ["train"]])
 def test_a_wrong_command_says_what_there_is(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main(arguments)
@@ -23,16 +175,50 @@ def test_a_wrong_command_says_what_there_is(arguments: list[str], capsys: pytest
     assert "usage: regard" in capsys.readouterr().err
 
 
-def test_a_mistake_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("error", "status", "text"),
+    [
+        (
+            ConfigError("unknown setting", got="optm", cure="write optim"),
+            2,
+            "unknown setting: got optm. Cure: write optim.",
+        ),
+        (ConfigError("first\nsecond"), 2, "first second"),
+        (PermissionError(13, "Permission denied", "a/.b.json.0123456789ab.part"), 2, "a/b.json: permission denied"),
+        (IsADirectoryError(21, "Is a directory", ".b.part", None, "b"), 2, "b: is a directory"),
+        (OSError("no space"), 2, "no space"),
+        (TimeoutError(), 2, "TimeoutError"),
+        (KeyboardInterrupt(), 130, "stopped"),
+    ],
+)
+def test_errors_become_one_line(
+    error: BaseException, status: int, text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def broken() -> None:
-        raise ConfigError("unknown setting", got="optm", cure="write optim")
+        raise error
 
     monkeypatch.setattr("regard.cli.info.info", broken)
-    assert main(["info"]) == 2
-    assert capsys.readouterr().err == "regard: unknown setting: got optm. Cure: write optim.\n"
+    assert main(["info"]) == status
+    assert capsys.readouterr().err.lstrip("\n") == f"regard: {text}\n"
+
+
+def test_a_mistake_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise IndexError("ours")
+
+    monkeypatch.setattr("regard.cli.info.info", broken)
+    with pytest.raises(IndexError, match="ours"):
+        main(["info"])
+
+
+def test_a_terminal_that_lacks_our_signs_shows_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(shown, encoding="ascii"))
+    assert main(["list"]) == 0
+    assert b"tatoeba_plain en?fr" in shown.getvalue()
 
 
 def test_the_module_is_the_command() -> None:
     run = subprocess.run([sys.executable, "-m", "regard", "--help"], capture_output=True, text=True, check=True)
-    assert "demo" in run.stdout
-    assert "info" in run.stdout
+    for command in ("demo", "train", "evaluate", "translate", "report", "list", "info", "tour"):
+        assert f"\n    {command}" in run.stdout

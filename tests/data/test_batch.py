@@ -16,6 +16,8 @@ from regard.base import ConfigError
 from regard.data.batch import Batch, Pair, TokenBatches, collate, evaluation_batches
 from regard.data.parallel import DataError
 from regard.data.text import BOS, EOS, PAD
+from regard.models import MODELS
+from regard.nn import token_loss
 
 
 def realistic(size: int, *, mean: float = 20.0, seed: int = 0) -> list[Pair]:
@@ -57,6 +59,73 @@ def test_moving_keeps_everything() -> None:
     assert {moved.source.device.type, moved.inputs.device.type, moved.target_lengths.device.type} == {"meta"}
     assert (moved.num_tokens, moved.indices) == (4, [0, 1])  # without asking the device
     assert torch.equal(batch.to(torch.device("cpu")).targets, batch.targets)
+
+
+def test_tensors_by_name() -> None:
+    batch = collate([([5, 6], [8]), ([9], [8, 7])])
+    names = ["source", "source_lengths", "inputs", "targets", "target_lengths"]
+    assert list(batch.tensors()) == names
+    assert batch.count == batch.num_tokens == 5
+    places = {name: torch.full_like(tensor, 77) for name, tensor in batch.tensors().items()}
+    other = batch.with_tensors(places)
+    assert all(other.tensors()[name] is places[name] for name in names)
+    assert (other.count, other.indices) == (5, [0, 1])  # counted before, so no device is asked
+
+
+def test_golden_fit() -> None:
+    batch = collate([([5, 6, 7], [8]), ([9], [])]).fitted(rows=3, multiple=3)
+    assert batch.source.tolist() == [[5, 6, 7, EOS, PAD, PAD], [9, EOS, PAD, PAD, PAD, PAD], [EOS] + [PAD] * 5]
+    assert batch.source_lengths.tolist() == [4, 2, 1]
+    assert batch.inputs.tolist() == [[BOS, 8, PAD], [BOS, PAD, PAD], [BOS, PAD, PAD]]
+    assert batch.targets.tolist() == [[8, EOS, PAD], [EOS, PAD, PAD], [PAD, PAD, PAD]]
+    assert batch.target_lengths.tolist() == [2, 1, 0]
+    assert (batch.count, len(batch), batch.indices) == (3, 2, [0, 1])
+
+
+def test_what_fits_stays() -> None:
+    batch = collate([([5, 6, 7], [8, 8, 8]), ([9], [])])
+    fitted = batch.fitted(rows=2, multiple=4)
+    assert all(torch.equal(tensor, fitted.tensors()[name]) for name, tensor in batch.tensors().items())
+    again = batch.fitted(rows=4, multiple=8)
+    assert batch.source.shape == (2, 4)  # the batch itself is not touched
+    twice = again.fitted(rows=4, multiple=8)
+    assert all(torch.equal(tensor, twice.tensors()[name]) for name, tensor in again.tensors().items())
+
+
+SMALL = {"embed_dim": 8, "hidden_dim": 8, "align_dim": 8, "maxout_dim": 8, "layers": 2, "dim": 8, "num_heads": 2,
+         "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.0}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["cho", "bahdanau", "luong", "gnmt", "convs2s", "transformer"])
+def test_fitting_changes_neither_loss_nor_gradient(name: str) -> None:
+    paper = MODELS[name]
+    sizes = {key: value for key, value in SMALL.items() if key in paper.config.__dataclass_fields__}
+    model = paper.model(paper.config(12, 12, **sizes)).double()
+    batch = collate([([4, 5, 6, 7], [8, 9]), ([5], [11, 4, 5]), ([10, 9], [7])])
+    sums, gradients = [], []
+    for each in (batch, batch.fitted(rows=8, multiple=8)):
+        model.zero_grad()
+        loss = token_loss(model(each.source, each.source_lengths, each.inputs).logits, each.targets, smoothing=0.1)
+        loss.backward()
+        sums.append(loss.detach())
+        gradients.append([p.grad.clone() for p in model.parameters() if p.grad is not None])
+    torch.testing.assert_close(sums[1], sums[0], rtol=1e-12, atol=0)
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(other, one, rtol=1e-9, atol=1e-12)
+
+
+def test_batches_that_fit() -> None:
+    pairs = realistic(100)
+    plain, fitted = (TokenBatches(pairs, batch_size=16, seed=2, fit=fit) for fit in (None, (16, 8)))
+    for one, other in zip(one_epoch(plain), one_epoch(fitted), strict=True):
+        assert (one.indices, one.count) == (other.indices, other.count)
+        assert len(other.source) == 16
+        assert other.source.shape[1] % 8 == other.targets.shape[1] % 8 == 0
+        assert torch.equal(other.targets[: len(one), : one.targets.shape[1]], one.targets)
+    assert fitted.state_dict() == plain.state_dict()
+    for fit in ((0, 8), (8, 0)):
+        with pytest.raises(ConfigError, match=r"TokenBatches fit: got \(\d, \d\); expected 1 or more"):
+            TokenBatches(pairs, batch_size=16, fit=fit)
 
 
 ids = st.lists(st.integers(4, 2**31 - 1), max_size=12)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.base import ConfigError, ShapeError
-from regard.decode import Hypothesis, Step, beam_search, coverage_penalty, greedy, length_penalty
+from regard.decode import Hypothesis, Step, beam, beam_search, coverage_penalty, greedy, length_penalty
 
 BOS, EOS = 0, 1
 
@@ -395,3 +395,28 @@ def test_a_mask_of_another_size() -> None:
         search(Hashed(4), [0], coverage_penalty=0.2, source_mask=torch.ones(1, 9, dtype=torch.bool))
     with pytest.raises((ShapeError, TypeError)):  # the import hook may be faster
         search(Hashed(4), [0], source_mask=torch.ones(2, 4, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("size", [12, 37, 64, 1000])
+@pytest.mark.parametrize(("beams", "prefixes"), [(1, 1), (3, 1), (3, 3), (5, 5)])
+def test_groups_have_the_best_of_all(size: int, beams: int, prefixes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = beam._Rules(EOS, beams, 1, 0, 0.0, 0.0, 0, frozenset())
+    log_prob, log_probs = -5 * torch.rand(4 * prefixes), torch.randn(4 * prefixes, size).log_softmax(-1)
+    log_probs[:, ::5] = -math.inf
+    expected = beam._grown(log_prob, log_probs, 4, rules)
+    first = torch.arange(0, 4 * prefixes, prefixes).unsqueeze(1)
+    if prefixes * size >= 4 * (2 * beams) ** 2:
+        monkeypatch.setattr(beam, "_MANY", 1)
+        assert all(map(torch.equal, beam._grown(log_prob, log_probs, 4, rules), expected))
+        assert all(map(torch.equal, beam._grown_by_groups(log_prob, log_probs, first, 2 * beams), expected))
+
+
+@pytest.mark.parametrize("options", [{}, {"forbidden": [0, 3]}, {"no_repeat": 1}, {"min_steps": 4}, {"nbest": 4}])
+def test_a_large_vocabulary_is_searched_alike(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    model, sentences = Hashed(150, sharpness=4.0), [5, 1, 4]
+    expected = search(model, sentences, beams=3, **options)
+    monkeypatch.setattr(beam, "_MANY", 1)
+    calls, grown = [], beam._grown_by_groups
+    monkeypatch.setattr(beam, "_grown_by_groups", lambda *args: calls.append(1) or grown(*args))
+    assert search(model, sentences, beams=3, **options) == expected
+    assert calls

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.attention import Cache, Mask, Memory
 from regard.base import ConfigError, RegardError, ShapeError
-from regard.decode import Decodable, Step, beam_search, greedy, pick, sample
+from regard.decode import Decodable, Shared, Step, beam_search, greedy, pick, sample
 from regard.decode.protocol import bar
 from regard.score import Prepared
 
@@ -100,6 +100,59 @@ def test_states_of_attention_are_picked() -> None:
     assert mask.dense(1, 3).sum((-1, -2)).tolist() == [3, 1, 1, 2]
 
 
+def test_what_is_shared_is_picked_by_sentence() -> None:
+    state = {"hidden": torch.arange(6).view(6, 1), "shared": Shared((HIDDEN, {"mask": HIDDEN.bool()}))}
+    found = pick(state, torch.tensor([5, 4, 1, 0]), sentences=torch.tensor([0, 2]))  # two of three stay, two beams each
+    assert found["hidden"].flatten().tolist() == [5, 4, 1, 0]
+    assert isinstance(found["shared"], Shared)
+    assert torch.equal(found["shared"].value[0], HIDDEN[[0, 2]])
+    assert torch.equal(found["shared"].value[1]["mask"], HIDDEN[[0, 2]].bool())
+    kept = pick(state, torch.tensor([1, 1, 3, 2, 5, 4]), sentences=torch.arange(3))
+    assert kept["shared"].value[0] is HIDDEN  # nobody leaves, nothing is copied
+    alone = pick(Shared(HIDDEN), torch.tensor([2, 0]))
+    assert torch.equal(alone.value, HIDDEN[[2, 0]])
+
+
+class Sharing:
+    """Random logits by sentence and prefix, with the sentence in every row of the state or once for all prefixes."""
+
+    def __init__(self, shared: bool) -> None:
+        self.shared = shared
+        self.table = 2 * torch.randn(997, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+    def start(self, sentences: list[int]) -> dict[str, Any]:
+        numbers = torch.tensor(sentences)
+        return {"key": torch.zeros_like(numbers), "sentence": Shared(numbers) if self.shared else numbers}
+
+    def step(self, tokens: Tensor, state: dict[str, Any]) -> Step:
+        sentence = state["sentence"]
+        if isinstance(sentence, Shared):
+            sentence = sentence.value.repeat_interleave(len(tokens) // len(sentence.value))
+        key = (state["key"] * 31 + tokens * 17 + sentence) % 997
+        return Step(self.table[key], {**state, "key": key})
+
+
+@SEARCHES
+def test_sharing_changes_no_result(search: Any) -> None:
+    def run(shared: bool) -> Any:
+        model, options = Sharing(shared), {"batch": 5, "bos": 0, "eos": 1, "max_steps": torch.tensor([9, 2, 5, 9, 1])}
+        options |= {"generator": torch.Generator().manual_seed(1)} if search is sample else {}
+        return search(model, model.start([11, 5, 7, 3, 2]), **options)
+
+    assert run(True) == run(False)
+
+
+def test_what_is_shared_has_a_row_for_each_sentence() -> None:
+    class Spread(Sharing):
+        def step(self, tokens: Tensor, state: dict[str, Any]) -> Step:
+            spread = Shared(state["sentence"].value.repeat_interleave(len(tokens) // len(state["sentence"].value)))
+            return Step(self.table[tokens], {**state, "key": tokens, "sentence": spread})
+
+    model = Spread(True)
+    with pytest.raises(ShapeError, match=r"got \[6\]; expected \[2 …\]: one row for each sentence, as it is Shared"):
+        beam_search(model, model.start([1, 2]), batch=2, bos=0, eos=1, beams=3, max_steps=4)
+
+
 def test_what_cannot_be_picked_is_named() -> None:
     with pytest.raises(
         RegardError, match=r"cannot be picked along its first axis: got generator; .*keep it in the mod"
@@ -139,6 +192,11 @@ def test_errors_of_the_model_are_clear(search: Any) -> None:
     for bad in (math.nan, math.inf):
         with pytest.raises(RegardError, match="not numbers"):
             run(Step(torch.full((3, 2), bad), None))
+        for place in (0, 9):  # one such number in a row of others, −∞ among them
+            spoilt = torch.zeros(3, 20)
+            spoilt[1, 4:7], spoilt[1, place] = -math.inf, bad
+            with pytest.raises(RegardError, match="not numbers"):
+                run(Step(spoilt, None))
     with pytest.raises(ConfigError, match="eos: got 2; expected a token of the vocabulary: 0 to 1"):
         run(Step(logits, None), eos=2)
     with pytest.raises(ConfigError, match=r"forbidden tokens: got \[5\]"):

@@ -1,7 +1,8 @@
+import pytest
 import torch
 from torch import nn
 
-from regard.nn import Bidirectional, LSTMState, StackedLSTM, final_output, reverse, run_lstm
+from regard.nn import Bidirectional, LSTMState, StackedLSTM, final_output, padding, reverse, run_lstm
 
 
 def test_reverse_is_its_own_inverse_and_leaves_padding() -> None:
@@ -13,8 +14,16 @@ def test_reverse_is_its_own_inverse_and_leaves_padding() -> None:
     assert torch.equal(once[2], x[2])
 
 
-def test_bidirectional_equals_torch_on_packed_sentences() -> None:
-    layer, theirs = Bidirectional(5, 4), nn.GRU(5, 4, batch_first=True, bidirectional=True)
+def test_padding() -> None:
+    assert padding(torch.zeros(2, 3, 1), torch.tensor([3, 1])).squeeze(-1).tolist() == [
+        [False] * 3,
+        [False, True, True],
+    ]
+
+
+@pytest.mark.parametrize("kind", [nn.GRU, nn.LSTM])
+def test_bidirectional_equals_torch_on_packed_sentences(kind: type[nn.GRU] | type[nn.LSTM]) -> None:
+    layer, theirs = Bidirectional(5, 4, kind=kind), kind(5, 4, batch_first=True, bidirectional=True)
     for ours, suffix in ((layer.forwards, ""), (layer.backwards, "_reverse")):
         for name, parameter in ours.named_parameters():
             getattr(theirs, name + suffix).data.copy_(parameter)
@@ -42,3 +51,54 @@ def test_stacked_lstm_does_not_see_padding_and_goes_on_from_its_state() -> None:
     _, state = run_lstm(layer.layers, x[:1, :3], LSTMState(torch.zeros(1, 2, 4), torch.zeros(1, 2, 4)))
     rest, _ = run_lstm(layer.layers, x[:1, 3:], state)
     torch.testing.assert_close(rest, longer[:, 3:])
+
+
+def test_stacked_lstm_equals_torch_on_packed_sentences() -> None:
+    layer = StackedLSTM(5, 4, 3).double()
+    x, lengths = torch.randn(4, 7, 5, dtype=torch.float64), torch.tensor([7, 2, 1, 5])
+    junk = x.masked_fill(padding(x, lengths), 1e3).requires_grad_()
+    outputs, final = layer(junk, lengths)
+    packed = nn.utils.rnn.pack_padded_sequence(x.requires_grad_(), lengths, batch_first=True, enforce_sorted=False)
+    theirs, states = layer.layers(packed)
+    theirs, _ = nn.utils.rnn.pad_packed_sequence(theirs, batch_first=True)
+    torch.testing.assert_close(outputs, theirs)
+    torch.testing.assert_close(final, torch.stack(states).permute(2, 0, 1, 3))
+    pull = torch.randn_like(outputs), torch.randn_like(final)
+    ours, *parameters = torch.autograd.grad([outputs, final], [junk, *layer.parameters()], pull)
+    right, *others = torch.autograd.grad(
+        [theirs, torch.stack(states).permute(2, 0, 1, 3)], [x, *layer.parameters()], pull
+    )
+    torch.testing.assert_close(ours, right)
+    torch.testing.assert_close(parameters, others)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_stacked_lstm_keeps_its_cells_over_padding_exactly(dtype: torch.dtype) -> None:
+    layer = StackedLSTM(5, 4, 2).to(dtype)
+    x, lengths = torch.randn(2, 3, 5, dtype=dtype), torch.tensor([3, 2])
+    _, final = layer(x, lengths)
+    longer = torch.cat([x, torch.full((2, 40, 5), 50.0, dtype=dtype)], 1)
+    assert torch.equal(layer(longer, lengths)[1], final)
+
+
+def test_stacked_lstm_drops_between_layers_in_training_only() -> None:
+    layer, lengths = StackedLSTM(5, 4, 2, dropout=0.5), torch.tensor([7, 5, 2])
+    x = torch.randn(3, 7, 5)
+    (first, states), (second, others) = layer(x, lengths), layer(x, lengths)
+    assert not torch.equal(first, second)
+    assert torch.equal(states[:, :, 0], others[:, :, 0])  # the bottom layer
+    layer.eval()
+    assert torch.equal(layer(x, lengths)[0], layer(x, lengths)[0])
+
+
+def test_an_empty_sentence_leaves_zeros() -> None:
+    outputs, final = StackedLSTM(5, 4, 2)(torch.randn(2, 3, 5), torch.tensor([0, 3]))
+    assert (outputs[0] == 0).all()
+    assert (final[0] == 0).all()
+
+
+def test_no_recurrent_layer_asks_the_host() -> None:
+    x, lengths = torch.randn(3, 7, 5, device="meta"), torch.tensor([7, 2, 5], device="meta")
+    with torch.device("meta"):
+        assert StackedLSTM(5, 4, 2)(x, lengths)[1].shape == (3, 2, 2, 4)
+        assert Bidirectional(5, 4, kind=nn.LSTM)(x, lengths).shape == (3, 7, 8)

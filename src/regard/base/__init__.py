@@ -1,5 +1,6 @@
 """What knows nothing of attention: errors, extras, files, the machine."""
 
+from regard.base.config import did_you_mean, from_json, override, to_json
 from regard.base.errors import (
     ConfigError,
     ImplementationUnavailable,
@@ -19,7 +20,11 @@ __all__ = [
     "MissingExtra",
     "RegardError",
     "ShapeError",
+    "did_you_mean",
     "environment",
+    "from_json",
+    "override",
     "require",
+    "to_json",
     "write_atomically",
 ]

@@ -1,112 +1,77 @@
-"""`regard demo`: soft look-up, the six scores on one sentence, and six alignments of one row of scores."""
+"""`regard demo`: an attention translator and its twin without attention, trained, compared and drawn."""
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
-import torch
-from torch import Tensor, nn
+from regard import api
+from regard.base import write_atomically
+from regard.cli.progress import Progress
+from regard.recipes import RECIPES, Recipe
+from regard.viz import heatmap, length_curves, save
 
-from regard.align import Align, Entmax, LocalMonotonic, Softmax, Sparsemax, TopK
-from regard.attention import Attention, Sinusoidal, lookup, trace
-from regard.score import Additive, Cosine, Distance, Dot, General, Location, ScaledDot, Score
-from regard.viz import heatmap, heatmaps, save
+TWINS = {"with attention": "bahdanau/plain_en_fr", "without attention": "encoder_decoder/plain_en_fr"}
+SENTENCE = "I did not know that you could speak French so well."
+INTRO = (
+    "Two translators of the same size learnt English–French on the embedded corpus, for the same time. One looks back "
+    "at the source before each word (Bahdanau 2015); the other has all of it in one vector (Cho 2014). Hover over a "
+    "word to see where the first one looked."
+)
 
-SENTENCE = ["the", "agreement", "on", "the", "European", "Economic", "Area", "was", "signed"]
-DIM, STEPS = 16, 40
 
-
-def demo(out: str) -> None:
-    """Print the look-ups and the table of scores; draw the pictures into the folder `out`."""
+def demo(out: str, seconds: float) -> None:
+    """Train both, print the comparison, and end with the path of the report."""
     folder = Path(out)
-    torch.manual_seed(0)
-    _look_up()
-    layers = _train_scores()
-    print("\nFiles:")
-    for path in (_draw_scores(layers, folder), _draw_alignments(folder)):
-        print(f"  {path.resolve()}")
+    models = {}
+    for name, recipe_name in TWINS.items():
+        place = folder / name.replace(" ", "_")
+        if (place / "recipe.json").exists():
+            shutil.rmtree(place)  # of an earlier demo
+        recipe = _timed(RECIPES[recipe_name](), seconds)
+        print(f"{name}: {recipe_name}, {seconds:.0f} s of training")
+        with Progress(recipe.train, name) as watch:
+            models[name] = replace(api.train(recipe, place, watch=watch), name=name)
+        api.write_result(models[name], models[name].evaluate("test"))
+    _compare(models)
+    pictures = [_draw(models["with attention"], folder), _curves(models, folder)]
+    page = api.report(list(models.values()), title="Attention, and the same model without it", intro=INTRO)
+    print("\nPictures:", *pictures, sep="\n  ")
+    print("\nReport:", write_atomically(folder / "report.html", page).resolve(), sep="\n")
 
 
-def _look_up() -> None:
-    phones = {"Ann Jones": "555-1234", "Bob Smith": "555-5678"}
-    boxes = {300: 30.0, 400: 40.0}
-    print("Attention is look-up. The key matches:")
-    print(f"  Bob Smith → {lookup(phones, 'Bob Smith').value}")
-    print("No key matches, but two are near (inverse distance):")
-    found = lookup(boxes, 360, score=Distance("inverse"))
-    shares = " + ".join(f"{weight:.2f} · {boxes[box]}" for box, weight in found.weights.items())
-    print(f"  box 360 → {shares} = {found.value}")
+def _timed(recipe: Recipe, seconds: float) -> Recipe:
+    train = replace(recipe.train, steps=1_000_000, seconds=seconds, evaluate_every=1_000_000, save_every=1_000_000)
+    return replace(recipe, train=replace(train, log_every=50))
 
 
-class Reader(nn.Module):
-    """Words and their places, projected to queries and keys; one attention between them."""
-
-    def __init__(self, score: Score) -> None:
-        super().__init__()
-        self.words = nn.Embedding(len(set(SENTENCE)), DIM)
-        self.place = Sinusoidal(DIM)
-        self.to_query, self.to_keys = nn.Linear(DIM, DIM), nn.Linear(DIM, DIM)
-        self.attention = Attention(score)
-
-    def forward(self) -> Tensor:
-        """The weights [q k]."""
-        names = sorted(set(SENTENCE))
-        x = self.place(self.words(torch.tensor([names.index(word) for word in SENTENCE])))
-        weights = self.attention(self.to_query(x), self.to_keys(x), x).weights
-        assert isinstance(weights, Tensor)
-        return weights
+def _compare(models: dict[str, api.Model]) -> None:
+    results = {name: api.result(model, "test") for name, model in models.items()}
+    first, second = results.values()
+    print(f"\nBLEU on {first['sentences']} unseen sentences (tokenised, lower-cased, all references):\n")
+    print(
+        f"  {'words of the source':22} {'sentences':>9} " + " ".join(f"{name:>18}" for name in models) + f" {'gap':>6}"
+    )
+    for one, two in zip(first["lengths"], second["lengths"], strict=True):
+        label = f"{one['low'] or 3}–{one['high']}" if one["high"] else f"{one['low']} and more"
+        if one["bleu"] is not None:
+            gap = one["bleu"] - two["bleu"]
+            print(f"  {label:22} {one['count']:9} {one['bleu']:18.1f} {two['bleu']:18.1f} {gap:6.1f}")
+    scores = [result["figures"]["tokenized_bleu"] for result in results.values()]
+    print(f"  {'all':22} {first['sentences']:9} {scores[0]:18.1f} {scores[1]:18.1f} {scores[0] - scores[1]:6.1f}")
+    print("  parameters" + " " * 23 + " ".join(f"{model.num_parameters:18,}" for model in models.values()))
 
 
-def _train_scores() -> dict[str, Reader]:
-    """Each score learns the same thing: every word looks at the word before it (the first one at itself)."""
-    scores: dict[str, Score] = {
-        "cosine, β = 1": Cosine(),
-        "additive": Additive(DIM, DIM, DIM),
-        "location": Location(DIM, len(SENTENCE)),
-        "general": General(DIM, DIM),
-        "dot": Dot(),
-        "scaled dot": ScaledDot(),
-    }
-    print(f"\nSix scores learn to look at the word before, {STEPS} steps each, on “{' '.join(SENTENCE)}”:\n")
-    print(f"  {'score':14} parameters   weight on the right word, before → after")
-    target = (torch.arange(len(SENTENCE)) - 1).clamp(min=0)
-    readers = {}
-    for name, score in scores.items():
-        torch.manual_seed(0)
-        reader = Reader(score)
-        optimiser = torch.optim.Adam(reader.parameters(), lr=0.01)
-        shares = []
-        for _ in range(STEPS):
-            right = reader().gather(-1, target.unsqueeze(-1))
-            shares.append(right.mean().item())
-            optimiser.zero_grad()
-            (-right.log().mean()).backward()
-            optimiser.step()
-        print(f"  {name:14} {sum(p.numel() for p in score.parameters()):10}   {shares[0]:.2f} → {shares[-1]:.2f}")
-        readers[name] = reader
-    print("\n  Cosine scores lie in [−1, 1], so without a key strength β > 1 its softmax cannot focus.")
-    return readers
+def _draw(model: api.Model, folder: Path) -> Path:
+    found = model.translate(SENTENCE, min_steps=1)  # a word at least, so that there is something to draw
+    print(f"\n  {SENTENCE}\n  → {found.text}")
+    return save(heatmap(found.weights, found.tokens, found.source_tokens), folder / "alignment.png").resolve()
 
 
-def _draw_scores(readers: dict[str, Reader], folder: Path) -> Path:
-    with trace(nn.ModuleDict(readers), rows=SENTENCE, columns=SENTENCE) as seen, torch.no_grad():
-        for reader in readers.values():
-            reader()
-    weights = torch.stack([torch.as_tensor(record.weights) for record in seen.values()])
-    axes = heatmaps(weights, SENTENCE, SENTENCE, titles=list(readers))
-    save(axes, folder / "scores.png")
-    seen.save(folder / "scores.json")
-    return folder / "scores.png"
-
-
-def _draw_alignments(folder: Path) -> Path:
-    aligns: dict[str, Align] = {
-        "softmax": Softmax(),
-        "softmax, T = 0.5": Softmax(0.5),
-        "1.5-entmax": Entmax(1.5),
-        "sparsemax": Sparsemax(),
-        "top-2": TopK(2),
-        "local-m, D = 1": LocalMonotonic(1),
-    }
-    scores = (2 * torch.randn(len(SENTENCE))).expand(len(SENTENCE), -1)  # the same row for every query
-    weights = torch.stack([align(scores).weights[3] for align in aligns.values()])  # of the fourth query
-    save(heatmap(weights, list(aligns), SENTENCE), folder / "alignments.png")
-    return folder / "alignments.png"
+def _curves(models: dict[str, api.Model], folder: Path) -> Path:
+    curves = {}
+    for name, model in models.items():
+        buckets = api.result(model, "test")["lengths"]
+        curves[name] = [
+            (f"{b['low'] or 3}–{b['high']}" if b["high"] else f"{b['low']}+", b["bleu"], b["count"]) for b in buckets
+        ]
+    return save(length_curves(curves, title="BLEU by source length"), folder / "bleu_by_length.png").resolve()

@@ -1,39 +1,143 @@
 """`regard`: the door. Each command lives in the file of its name."""
 
 import argparse
+import io
+import os
+import re
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from regard import __version__
 from regard.base.errors import RegardError
 
+EXAMPLES = """examples:
+  regard demo                                    train with and without attention on embedded data, and compare
+  regard list                                    every recipe, with the paper's number and ours
+  regard train bahdanau/plain_en_fr --set train.steps=500 model.align=entmax
+  regard train luong/local_p --source a.de --target a.en
+  regard translate tatoeba-en-fr "I lost my keys." --heatmap keys.png
+  regard report runs/a runs/b
+"""
+
 
 def parser() -> argparse.ArgumentParser:
     """All commands and their flags."""
-    top = argparse.ArgumentParser(prog="regard", description="Attention mechanisms: score → align → context.")
+    top = argparse.ArgumentParser(
+        prog="regard",
+        description="Attention mechanisms: score → align → context.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     top.add_argument("--version", action="version", version=f"regard {__version__}")
     commands = top.add_subparsers(dest="command", metavar="command", required=True)
 
-    demo = commands.add_parser("demo", help="soft look-up and the six scores on one sentence, with pictures")
-    demo.add_argument("--out", default="demo", metavar="FOLDER", help="where the pictures go (default: demo)")
+    demo = commands.add_parser("demo", help="the main job on embedded data: with attention, without, and a report")
+    demo.add_argument("--out", default="demo", metavar="FOLDER", help="where runs and report go (default: demo)")
+    demo.add_argument("--seconds", type=float, default=125.0, help="training time of each model (default: 125)")
 
+    train = commands.add_parser("train", help="train a recipe")
+    train.add_argument("recipe", help="its name, as `regard list` has it")
+    train.add_argument("--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE", dest="settings",
+                       help="settings, such as train.steps=500 model.align=entmax")  # fmt: skip
+    train.add_argument("--source", metavar="FILE", help="your own text, a sentence a line; without --target a TSV")
+    train.add_argument("--target", metavar="FILE", help="its translation, line by line")
+    train.add_argument("--out", metavar="FOLDER", help="run folder (default: runs/RECIPE)")
+    train.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
+    train.add_argument("--device", default="auto", help="cpu, cuda or auto (default)")
+
+    evaluate = commands.add_parser("evaluate", help="BLEU with signature, chrF, BLEU by length, decoding speed")
+    evaluate.add_argument("run", help="a run folder, or a model that ships with the package")
+    evaluate.add_argument("--split", help="such as valid, test, test2016, newstest2014 (default: the first test set)")
+    evaluate.add_argument("--beam", type=int, help="beams (default: the recipe's)")
+    evaluate.add_argument("--device", default="auto", help="cpu, cuda or auto (default)")
+
+    translate = commands.add_parser("translate", help="translate text, a file, standard input, or interactively")
+    translate.add_argument("run", help="a run folder, or a model that ships with the package")
+    translate.add_argument("text", nargs="*", help="sentences; none: standard input")
+    translate.add_argument("--file", metavar="FILE", help="translate its lines")
+    translate.add_argument("--beam", type=int, help="beams (default: the recipe's)")
+    translate.add_argument("--nbest", type=int, default=1, help="translations of each sentence (default: 1)")
+    translate.add_argument("--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE", dest="settings",
+                           help="settings of the search, such as length_penalty=0.6 temperature=0.8")  # fmt: skip
+    translate.add_argument("--heatmap", metavar="FILE", help="draw the alignment of the first sentence: .png .pdf .svg")
+    translate.add_argument("--heads", action="store_true", help="one picture for each layer and head")
+    translate.add_argument("--device", default="auto", help="cpu, cuda or auto (default)")
+
+    report = commands.add_parser("report", help="one HTML page for several runs")
+    report.add_argument("runs", nargs="+", metavar="run")
+    report.add_argument("--out", default="report.html", metavar="FILE", help="the page (default: report.html)")
+    report.add_argument("--split", help="which test set (default: the first)")
+    report.add_argument("--samples", type=int, default=8, help="sentences to show (default: 8)")
+
+    commands.add_parser("list", help="every recipe: paper, data, our number, the paper's number")
     commands.add_parser("info", help="versions, hardware, and which path each score and alignment takes here")
+    tour = commands.add_parser("tour", help="soft look-up and the six scores on one sentence, with pictures")
+    tour.add_argument("--out", default="tour", metavar="FOLDER", help="where the pictures go (default: tour)")
     return top
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; a mistake of the caller is one line on stderr and exit status 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without our signs shows others
     asked = parser().parse_args(arguments)
     try:
-        if asked.command == "demo":
+        _run(asked)
+        sys.stdout.flush()
+    except BrokenPipeError:  # `… | head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # where the interpreter flushes what is left
+        return 1
+    except (RegardError, OSError) as error:
+        print("regard:", *_told(error).splitlines(), file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\nregard: stopped", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _told(error: Exception) -> str:
+    """What to say of an error; that of a file by its own name, not that of the half-written one beside it."""
+    if not isinstance(error, OSError) or isinstance(error, RegardError) or error.strerror is None:
+        return str(error) or type(error).__name__
+    path = Path(os.fsdecode(error.filename2 or error.filename or ""))
+    name = re.sub(r"^\.(.+)\.[0-9a-f]{12}\.part$", r"\1", path.name)
+    return f"{path.with_name(name)}: {error.strerror.lower()}" if name else error.strerror.lower()
+
+
+def _run(asked: argparse.Namespace) -> None:
+    match asked.command:
+        case "demo":
             from regard.cli.demo import demo
 
-            demo(asked.out)
-        else:
+            demo(asked.out, asked.seconds)
+        case "train":
+            from regard.cli.train import train
+
+            train(asked)
+        case "evaluate":
+            from regard.cli.evaluate import evaluate
+
+            evaluate(asked)
+        case "translate":
+            from regard.cli.translate import translate
+
+            translate(asked)
+        case "report":
+            from regard.cli.report import report
+
+            report(asked)
+        case "list":
+            from regard.cli.listing import listing
+
+            listing()
+        case "tour":
+            from regard.cli.tour import tour
+
+            tour(asked.out)
+        case _:
             from regard.cli.info import info
 
             info()
-    except (RegardError, OSError) as error:
-        print(f"regard: {error}", file=sys.stderr)
-        return 2
-    return 0

@@ -6,7 +6,7 @@
 """
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil, isqrt
@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import pad
 
 from regard.base import ConfigError
 from regard.data.parallel import DataError
@@ -43,16 +44,45 @@ class Batch:
         return int(self.target_lengths.sum())
 
     @property
+    def count(self) -> int:
+        """What a loss over this batch is divided by: `num_tokens`."""
+        return self.num_tokens
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Every tensor, by name."""
+        names = ("source", "source_lengths", "inputs", "targets", "target_lengths")
+        return {name: getattr(self, name) for name in names}
+
+    def with_tensors(self, tensors: Mapping[str, Tensor]) -> "Batch":
+        """The same pairs, read from other tensors of the same content."""
+        other = replace(self, **tensors)  # type: ignore[arg-type]
+        other.__dict__["num_tokens"] = self.num_tokens  # counted here, so that nobody waits for the device
+        return other
+
+    def fitted(self, *, rows: int, multiple: int) -> "Batch":
+        """Padded until the number of pairs is a multiple of `rows`, and both lengths are multiples of `multiple`.
+
+        A pair of padding has <eos> for its source and nothing to predict, so sums over tokens stay as they are. Few
+        shapes are what captured graphs need.
+        """
+        more = -len(self.source) % rows
+        sides = {"source": self.source, "inputs": self.inputs, "targets": self.targets}
+        fitted = {name: pad(ids, (0, -ids.shape[1] % multiple, 0, more)) for name, ids in sides.items()}
+        if more:
+            fitted["source"][-more:, 0] = EOS
+            fitted["inputs"][-more:, 0] = BOS
+        fitted["source_lengths"] = pad(self.source_lengths, (0, more), value=1)
+        fitted["target_lengths"] = pad(self.target_lengths, (0, more))
+        return self.with_tensors(fitted)
+
+    @property
     def padding_efficiency(self) -> float:
         """The share of source and target places that are not padding."""
         return (self.num_tokens + int(self.source_lengths.sum())) / (self.source.numel() + self.targets.numel())
 
     def to(self, device: str | torch.device) -> "Batch":
         """The batch on another device."""
-        names = ("source", "source_lengths", "inputs", "targets", "target_lengths")
-        moved = replace(self, **{name: getattr(self, name).to(device) for name in names})
-        moved.__dict__["num_tokens"] = self.num_tokens  # counted here, so that nobody waits for the device
-        return moved
+        return self.with_tensors({name: tensor.to(device) for name, tensor in self.tensors().items()})
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -85,6 +115,8 @@ class TokenBatches:
     a pair must fit `world` times into `max_tokens`, and if the last pairs of an epoch are too few for all ranks, they
     are spread over the last two batches in another way or wait for the next epoch.
 
+    With `fit` (r, m) each batch is padded to a multiple of r pairs and of m places, so that there are few shapes.
+
     `state_dict` after a batch is the exact position: what follows `load_state_dict` is what would have followed.
 
     >>> batches = TokenBatches([([5] * n, [6] * n) for n in range(1, 9)], batch_size=4, seed=1)
@@ -107,6 +139,7 @@ class TokenBatches:
         world: int = 1,
         source_eos: bool = True,
         on_long: Literal["error", "drop"] = "error",
+        fit: tuple[int, int] | None = None,
     ) -> None:
         _check_sizes(max_tokens, batch_size)
         if not 0 <= rank < world:
@@ -115,11 +148,13 @@ class TokenBatches:
             raise ConfigError("TokenBatches seed", got=seed, expected="0 or more")
         if on_long not in ("error", "drop"):
             raise ConfigError("TokenBatches on_long", got=repr(on_long), expected="'error' or 'drop'")
+        if fit is not None and min(fit) < 1:
+            raise ConfigError("TokenBatches fit", got=fit, expected="1 or more of each")
         if batch_size is not None and batch_size < world:
             cure = "batch_size counts the pairs of all ranks together"
             raise ConfigError("TokenBatches batch_size", got=batch_size, expected=f"at least world, {world}", cure=cure)
         self.max_tokens, self.batch_size, self.rank, self.world = max_tokens, batch_size, rank, world
-        self.seed, self.epoch, self.position = seed, 0, 0
+        self.seed, self.epoch, self.position, self.fit = seed, 0, 0, fit
         self._data = _Packed(pairs, source_eos)
         self._kept = self._short_enough(on_long)
         self.dropped = self._data.size - len(self._kept)
@@ -157,7 +192,8 @@ class TokenBatches:
             self.epoch, self.position = self.epoch + 1, 0
         rows = self._batches()[self.position]
         self.position += 1
-        return self._data.batch(rows[self.rank :: self.world])
+        batch = self._data.batch(rows[self.rank :: self.world])
+        return batch if self.fit is None else batch.fitted(rows=self.fit[0], multiple=self.fit[1])
 
     def _short_enough(self, on_long: str) -> Numbers:
         """The pairs that fit `world` times into a batch."""

@@ -3,12 +3,13 @@
 from regard.decode.beam import beam_search
 from regard.decode.greedy import greedy
 from regard.decode.hypothesis import Hypothesis, coverage_penalty, length_penalty
-from regard.decode.protocol import Decodable, Step, pick
+from regard.decode.protocol import Decodable, Shared, Step, pick
 from regard.decode.sample import sample, truncate
 
 __all__ = [
     "Decodable",
     "Hypothesis",
+    "Shared",
     "Step",
     "beam_search",
     "coverage_penalty",

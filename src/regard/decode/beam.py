@@ -18,6 +18,7 @@ from regard.decode.hypothesis import Hypothesis, coverage_penalty, length_penalt
 from regard.decode.protocol import Decodable, advance, bar, pick, start
 
 _FINISHED, _CUT, _NONE = 0, 1, 2  # groups of hypotheses; a lower one ranks first, whatever the scores
+_MANY = 4096  # continuations of a sentence, from which on a CPU looks at the best of groups first
 _NOWHERE = -1  # the last token of a prefix that had no way on
 
 
@@ -71,7 +72,7 @@ def beam_search(
     best, trellis, step = _Ends.none(batch, nbest, tokens.device), [_Column(active, tokens, None)], 0
     while len(active):
         step += 1
-        log_probs, state, weights = advance(model, tokens, state, eos=eos)
+        log_probs, state, weights = advance(model, tokens, state, eos=eos, sentences=len(active))
         before, coverage = coverage, _covered(coverage, weights, mask, rules)
         here = None if mask is None else mask[active]
         grown = _grown(log_prob, _barred(log_probs, prefixes, step, rules), len(active), rules)
@@ -95,7 +96,7 @@ def beam_search(
         active, (log_prob, origin, tokens) = active[stay], (part[stay].flatten() for part in live)
         trellis.append(_Column(origin, tokens, weights))
         if len(active):
-            state = pick(state, origin)
+            state = pick(state, origin, sentences=stay)
             prefixes = torch.cat([prefixes[origin], tokens.unsqueeze(1)], 1)
             coverage = None if coverage is None else coverage[origin]
     return _read(best, trellis, eos)
@@ -215,10 +216,34 @@ def _grown(
 ) -> _Candidates:
     """The best 2·beams continuations of each sentence, or all."""
     rows, size = log_probs.shape
+    every = rows // sentences * size
+    wanted = min(2 * rules.beams, every)
+    first = torch.arange(0, rows, rows // sentences, device=log_probs.device).unsqueeze(1)  # row of each sentence
+    if log_probs.device.type == "cpu" and every >= max(_MANY, 4 * wanted**2):
+        return _grown_by_groups(log_prob, log_probs, first, wanted)
     total = (log_prob.unsqueeze(1) + log_probs).view(sentences, -1)  # [a w·v]
-    top, where = total.topk(min(2 * rules.beams, total.shape[1]), dim=1)
-    first = torch.arange(0, rows, rows // sentences, device=where.device).unsqueeze(1)  # row of each sentence
+    top, where = total.topk(wanted, dim=1)
     return _Candidates(top, first + where // size, where % size)
+
+
+def _grown_by_groups(
+    log_prob: Float[Tensor, " n"], log_probs: Float[Tensor, "n v"], first: Int[Tensor, "a 1"], wanted: int
+) -> _Candidates:
+    """The same from one quick pass: the best m tokens are in those m groups of tokens whose best ones are best."""
+    (rows, size), sentences = log_probs.shape, len(first)
+    width = 16 * -(-math.isqrt(rows // sentences * size // wanted) // 16)  # of a group; the last may have fewer tokens
+    whole = size - size % width
+    bests = [log_probs[:, :whole].view(rows, -1, width).amax(-1)]
+    if whole < size:
+        bests.append(log_probs[:, whole:].amax(-1, keepdim=True))
+    best = torch.cat(bests, 1)  # [n g]
+    groups = (log_prob.unsqueeze(1) + best).view(sentences, -1).topk(wanted, dim=1).indices  # [a m]
+    row = (first + groups // best.shape[1]).unsqueeze(-1)  # [a m 1]
+    token = (groups % best.shape[1] * width).unsqueeze(-1) + torch.arange(width, device=groups.device)  # [a m width]
+    total = log_prob[row] + log_probs[row, token.clamp(max=size - 1)]
+    total = total.masked_fill(token >= size, -math.inf).flatten(1)
+    top, where = total.topk(wanted, dim=1)
+    return _Candidates(top, row.squeeze(-1).gather(1, where // width), token.flatten(1).gather(1, where))
 
 
 def _stopped(log_prob: Float[Tensor, " n"], sentences: int) -> _Candidates:

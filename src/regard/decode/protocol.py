@@ -23,12 +23,23 @@ class Step(NamedTuple):
     weights: Tensor | None = None  # [n k] over the source
 
 
+class Shared(NamedTuple):
+    """A part of a state that all prefixes of a sentence have in common, such as the encoder's output.
+
+    Its tensors have a row for each of a sentences, not for each of n prefixes. Those of one sentence stand together,
+    n / a each, so `x.view(a, -1, …)` brings them to it. Beams are reordered without a copy of what is shared.
+    """
+
+    value: Any
+
+
 @runtime_checkable
 class Decodable(Protocol):
     """A model that goes one step: the last token of n prefixes and their state → `Step`.
 
     The state is any nest of named tuples, tuples, lists, dictionaries, dataclasses, tensors (first axis n), None, and
-    plain numbers and strings. It belongs to the caller; the first one comes from the model's own `init_state(memory)`.
+    plain numbers and strings, and `Shared` where tensors have one row for a sentence. It belongs to the caller; the
+    first one comes from the model's own `init_state(memory)`.
     """
 
     def step(self, tokens: Int[Tensor, " n"], state: Any) -> Step:
@@ -36,48 +47,63 @@ class Decodable(Protocol):
         ...
 
 
-def pick(state: Any, index: Int[Tensor, " m"]) -> Any:
+def pick(state: Any, index: Int[Tensor, " m"], *, sentences: Int[Tensor, " a"] | None = None) -> Any:
     """The state with the first axis of every tensor picked by `index`: beams are reordered and sentences dropped by it.
 
-    Tensors without axes, numbers and strings are left as they are.
+    Tensors without axes, numbers and strings are left as they are. What is `Shared` is picked by `sentences`, the
+    numbers of those that stay, in ascending order; by `index` unless told, where each sentence has one prefix.
 
     >>> pick({"hidden": torch.tensor([[1.0], [2.0]]), "layers": (None, 3)}, torch.tensor([1, 1, 0]))
     {'hidden': tensor([[2.],
             [2.],
             [1.]]), 'layers': (None, 3)}
     """
-    return _mapped(state, lambda tensor: tensor.index_select(0, index.to(tensor.device)))
+
+    def change(tensor: Tensor, shared: bool) -> Tensor:
+        if not shared or sentences is None:
+            return tensor.index_select(0, index.to(tensor.device))
+        if len(sentences) == len(tensor):
+            return tensor  # all stay
+        return tensor.index_select(0, sentences.to(tensor.device))
+
+    return _mapped(state, change)
 
 
 def tensors(state: Any) -> list[Tensor]:
     """Every tensor of a state that has a first axis."""
-    found: list[Tensor] = []
+    return [tensor for tensor, _ in _parts(state)]
 
-    def see(tensor: Tensor) -> Tensor:
-        found.append(tensor)
+
+def _parts(state: Any) -> list[tuple[Tensor, bool]]:
+    """Every tensor of a state that has a first axis, and whether it is shared."""
+    found: list[tuple[Tensor, bool]] = []
+
+    def see(tensor: Tensor, shared: bool) -> Tensor:
+        found.append((tensor, shared))
         return tensor
 
     _mapped(state, see)
     return found
 
 
-def _mapped(state: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """The same nest, with every tensor changed that has a first axis."""
+def _mapped(state: Any, change: Callable[[Tensor, bool], Tensor], shared: bool = False) -> Any:
+    """The same nest, with every tensor changed that has a first axis; `change` hears whether it is shared."""
     if isinstance(state, Tensor):
-        return change(state) if state.ndim else state
+        return change(state, shared) if state.ndim else state
     if isinstance(state, _PLAIN):
         return state
     if isinstance(state, list | tuple):
-        parts = [_mapped(part, change) for part in state]
+        parts = [_mapped(part, change, shared or isinstance(state, Shared)) for part in state]
         return type(state)(*parts) if hasattr(state, "_fields") else type(state)(parts)
     if isinstance(state, dict):
         same = copy.copy(state)
-        same.update({name: _mapped(part, change) for name, part in state.items()})
+        same.update({name: _mapped(part, change, shared) for name, part in state.items()})
         return same
     if dataclasses.is_dataclass(state) and not isinstance(state, type):
         fresh = copy.copy(state)
         for field in dataclasses.fields(state):
-            object.__setattr__(fresh, field.name, _mapped(getattr(state, field.name), change))  # frozen ones too
+            part = _mapped(getattr(state, field.name), change, shared)
+            object.__setattr__(fresh, field.name, part)  # frozen ones too
         return fresh
     raise RegardError(
         "a decoding state holds something that cannot be picked along its first axis",
@@ -101,7 +127,7 @@ def start(model: Decodable, state: Any, *, batch: int, bos: int, max_steps: int 
     """The first tokens, and the last step of each sentence, on the device of the state."""
     if not isinstance(model, Decodable):
         raise ConfigError("the model cannot be decoded", got=type(model).__name__, expected="step(tokens, state)")
-    _check_state(state, batch)
+    _check_state(state, batch, batch)
     device = next((tensor.device for tensor in tensors(state)), torch.device("cpu"))
     last = torch.as_tensor(max_steps, device=device)
     if last.shape not in ((), (batch,)):
@@ -114,11 +140,12 @@ def start(model: Decodable, state: Any, *, batch: int, bos: int, max_steps: int 
 
 
 def advance(
-    model: Decodable, tokens: Int[Tensor, " n"], state: Any, *, eos: int
+    model: Decodable, tokens: Int[Tensor, " n"], state: Any, *, eos: int, sentences: int | None = None
 ) -> tuple[Float[Tensor, "n v"], Any, Float[Tensor, "n k"] | None]:
     """One step, checked: log-probabilities [n v] in float32 or better, the state, the weights.
 
-    A row whose logits are all −∞ stays −∞: there is no way on from there.
+    The n prefixes are of as many sentences unless told. A row whose logits are all −∞ stays −∞: there is no way on
+    from there.
     """
     logits, state, weights = model.step(tokens, state)
     rows = tokens.shape[0]
@@ -133,17 +160,19 @@ def advance(
         )
     if not 0 <= eos < logits.shape[1]:
         raise ConfigError("eos", got=eos, expected=f"a token of the vocabulary: 0 to {logits.shape[1] - 1}")
-    _check_state(state, rows)
+    _check_state(state, rows, rows if sentences is None else sentences)
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    closed = (logits == -math.inf).all(-1, keepdim=True)
-    log_probs = logits.log_softmax(-1).masked_fill(closed, -math.inf)
-    if log_probs.isnan().any():
-        raise RegardError("the logits of a step are not numbers", got="NaN or +∞", cure="look for NaN in the weights")
+    log_probs = logits.log_softmax(-1)
+    if log_probs[:, 0].isnan().any():  # NaN and +∞ spoil the whole row, so do −∞ everywhere: one column tells
+        log_probs = log_probs.masked_fill((logits == -math.inf).all(-1, keepdim=True), -math.inf)
+        if log_probs.isnan().any():
+            cure = "look for NaN in the weights"
+            raise RegardError("the logits of a step are not numbers", got="NaN or +∞", cure=cure)
     return log_probs, state, weights
 
 
 def bar(log_probs: Float[Tensor, "n v"], tokens: Collection[int]) -> Float[Tensor, "n v"]:
-    """−∞ for `tokens`. The others keep the model's own log-probabilities: nothing is renormalised.
+    """−∞ for `tokens`, in place. The others keep the model's own log-probabilities: nothing is renormalised.
 
     >>> bar(torch.tensor([[-1.0, -2.0, -3.0]]), [0, 2])
     tensor([[-inf, -2., -inf]])
@@ -153,15 +182,17 @@ def bar(log_probs: Float[Tensor, "n v"], tokens: Collection[int]) -> Float[Tenso
     size = log_probs.shape[1]
     if not all(0 <= token < size for token in tokens):
         raise ConfigError("forbidden tokens", got=sorted(tokens), expected=f"tokens of the vocabulary: 0 to {size - 1}")
-    return log_probs.index_fill(1, torch.tensor(sorted(tokens), device=log_probs.device), -math.inf)
+    return log_probs.index_fill_(1, torch.tensor(sorted(tokens), device=log_probs.device), -math.inf)
 
 
-def _check_state(state: Any, rows: int) -> None:
-    for tensor in tensors(state):
-        if tensor.shape[0] != rows:
+def _check_state(state: Any, rows: int, sentences: int) -> None:
+    for tensor, shared in _parts(state):
+        if tensor.shape[0] != (sentences if shared else rows):
             raise ShapeError(
                 "a tensor of the state has another first axis",
                 got=list(tensor.shape),
-                expected=f"[{rows} …]: one row for each prefix",
+                expected=f"[{sentences} …]: one row for each sentence, as it is Shared"
+                if shared
+                else f"[{rows} …]: one row for each prefix",
                 cure="put the batch first; what is the same for all belongs to the model",
             )

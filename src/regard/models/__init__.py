@@ -1,6 +1,7 @@
 """One paper, one file: a frozen config, a class, presets. MODELS says where each comes from."""
 
 from regard.models.bahdanau import Bahdanau, BahdanauConfig, bahdanau_base
+from regard.models.convs2s import ConvS2S, ConvS2SConfig, convs2s_base, convs2s_iwslt
 from regard.models.encoder_decoder import (
     Cho,
     ChoConfig,
@@ -9,6 +10,7 @@ from regard.models.encoder_decoder import (
     cho_base,
     sutskever_base,
 )
+from regard.models.gnmt import GNMT, GNMTConfig, gnmt_base
 from regard.models.luong import Luong, LuongConfig, luong_global, luong_local_p
 from regard.models.transformer import Transformer, TransformerConfig, transformer_base, transformer_big
 from regard.models.translator import Memory, Paper, Translated, Translator
@@ -34,6 +36,16 @@ MODELS: dict[str, Paper] = {
         "Effective Approaches to Attention-based Neural Machine Translation",
         "https://arxiv.org/abs/1508.04025",
     ),
+    "gnmt": Paper(
+        GNMT, GNMTConfig, 2016,
+        "Google's Neural Machine Translation System: Bridging the Gap between Human and Machine Translation",
+        "https://arxiv.org/abs/1609.08144",
+    ),
+    "convs2s": Paper(
+        ConvS2S, ConvS2SConfig, 2017,
+        "Convolutional Sequence to Sequence Learning",
+        "https://arxiv.org/abs/1705.03122",
+    ),
     "transformer": Paper(
         Transformer, TransformerConfig, 2017,
         "Attention Is All You Need",
@@ -42,11 +54,15 @@ MODELS: dict[str, Paper] = {
 }  # fmt: skip
 
 __all__ = [
+    "GNMT",
     "MODELS",
     "Bahdanau",
     "BahdanauConfig",
     "Cho",
     "ChoConfig",
+    "ConvS2S",
+    "ConvS2SConfig",
+    "GNMTConfig",
     "Luong",
     "LuongConfig",
     "Memory",
@@ -59,6 +75,9 @@ __all__ = [
     "Translator",
     "bahdanau_base",
     "cho_base",
+    "convs2s_base",
+    "convs2s_iwslt",
+    "gnmt_base",
     "luong_global",
     "luong_local_p",
     "sutskever_base",

@@ -34,6 +34,7 @@ class LuongConfig:
     input_feeding: bool = True
     reverse_source: bool = False
     dropout: float = 0.0
+    published_start: bool = True  # U(−0.1, 0.1); small models learn faster from torch's own start
 
 
 def luong_global(source_vocabulary: int, target_vocabulary: int) -> LuongConfig:
@@ -82,8 +83,9 @@ class Luong(Translator):
         self.combine = nn.Linear(2 * hidden, hidden, bias=False)  # W_c
         self.to_logits = nn.Linear(hidden, config.target_vocabulary, bias=False)  # W_s
         self.dropout = nn.Dropout(config.dropout)
-        for parameter in self.parameters():
-            nn.init.uniform_(parameter, -0.1, 0.1)
+        if config.published_start:
+            for parameter in self.parameters():
+                nn.init.uniform_(parameter, -0.1, 0.1)
 
     def encode(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"]) -> Memory:
         """h̄_s, the states of the top layer, and the final states of all layers."""

@@ -1,17 +1,18 @@
 """Attention Is All You Need: Vaswani et al. 2017, arXiv 1706.03762. Section and equation numbers are the paper's."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.align import ALIGNS
 from regard.attention import POSITIONS, ALiBi, Attention, Cache, Learned, Mask, Position, Relative, Rotary, Sinusoidal
-from regard.attention import Memory as Prepared
 from regard.base import ConfigError
-from regard.decode import Step
+from regard.decode import Shared, Step
 from regard.models.translator import Memory, Translated, Translator
 from regard.nn import DecoderLayer, EncoderLayer, build_attention
 from regard.score import SCORES
@@ -56,9 +57,18 @@ class State(NamedTuple):
     """What goes from word to word."""
 
     caches: tuple[Cache, ...]  # of self-attention, one for each layer
-    memories: tuple[Prepared, ...]  # keys and values of the source, projected once for each layer
-    allowed: Tensor  # [n 1 k], True = may attend
-    previous: tuple[Tensor | None, ...]  # weights of the word before [n h k], one for each layer
+    memories: Shared  # keys and values of the source, a `MultiHead` memory for each layer, projected once
+    allowed: Shared  # [a 1 k], True = may attend
+    previous: tuple[Tensor | None, ...]  # where there is history: weights of the word before [n h k], for each layer
+
+
+class _Stepped(NamedTuple):
+    """One word after all layers."""
+
+    x: Tensor  # [n 1 d]
+    caches: Sequence[Cache]
+    previous: Sequence[Tensor | None]
+    weights: Tensor  # of the last layer [n h k]
 
 
 class Transformer(Translator):
@@ -104,6 +114,10 @@ class Transformer(Translator):
         norms = (nn.LayerNorm(config.dim) if config.pre_norm else nn.Identity() for _ in range(2))
         self.encoder_norm, self.decoder_norm = norms
         self.dropout = nn.Dropout(config.dropout)
+        for module in list(self.modules()):
+            for name, part in module.named_children():
+                if type(part) is nn.Dropout:
+                    setattr(module, name, _Dropout(part.p))
 
     def encode(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"]) -> Memory:
         """The top of the encoder, [b k dim]."""
@@ -116,31 +130,62 @@ class Transformer(Translator):
 
     def init_state(self, memory: Memory) -> State:
         """Empty caches, and the source projected once for every layer."""
-        layers = [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]
+        layers = self._decoder_layers()
         memories = tuple(layer.cross.prepare(memory.values) for layer in layers)
         empty = tuple(Cache() for _ in layers)
         allowed = Mask.padding(memory.lengths).dense(1, memory.values.shape[1])
-        return State(empty, memories, allowed, (None,) * len(layers))
+        return State(empty, Shared(memories), Shared(allowed), (None,) * len(layers))
 
     def step(self, tokens: Int[Tensor, " n"], state: State) -> Step:
         """One word; the weights are those of the last layer, mean over its heads. A trace has all layers and heads."""
         x = self._embed(self.target, tokens.unsqueeze(1), state.caches[0].length)
+        one = self._with_history if self._has_history() else self._without_history
+        x, caches, previous, weights = one(x, state)
+        state = state._replace(caches=tuple(caches), previous=tuple(previous))
+        return Step(self.to_logits(self.decoder_norm(x)).squeeze(1), state, weights.mean(1))
+
+    def _decoder_layers(self) -> list[DecoderLayer]:
+        return [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]
+
+    def _has_history(self) -> bool:
+        """Whether attention to the source depends on the words before, so that each prefix needs a row of its own."""
+        attention = self._decoder_layers()[0].cross.attention
+        needs = {*getattr(attention.score, "needs", ()), *getattr(attention.align, "needs", ())}
+        return bool(needs & {"previous", "step"})
+
+    def _without_history(self, x: Float[Tensor, "n 1 d"], state: State) -> "_Stepped":
+        """Layer by layer. The prefixes of a sentence are the queries of its one memory; the last layer has weights."""
+        memories, allowed = state.memories.value, state.allowed.value
+        layers, caches = self._decoder_layers(), []
+        for layer, cache, memory in zip(layers, state.caches, memories, strict=True):  # as DecoderLayer.forward
+            inner = layer.inner(layer.around_inner.enter(x), cache=cache)  # the one query sees all keys
+            x = layer.around_inner.leave(x, inner.context)
+            queries = layer.around_cross.enter(x).reshape(len(allowed), -1, x.shape[-1])  # [n 1 d] → [a w d]
+            cross = layer.cross(queries, memory, mask=allowed, need_weights=layer is layers[-1])
+            x = layer.around_cross.leave(x, cross.context.view_as(x))
+            x = layer.around_feed.leave(x, layer.feed(layer.around_feed.enter(x)))
+            caches.append(inner.cache)
+        return _Stepped(x, caches, state.previous, cross.weights.transpose(1, 2).flatten(0, 1))
+
+    def _with_history(self, x: Tensor, state: State) -> "_Stepped":
+        """Layer by layer, with a row of the memory for every prefix."""
+        memories, allowed = state.memories.value, state.allowed.value
+        if len(allowed) < len(x):
+            rows = torch.arange(len(allowed), device=x.device).repeat_interleave(len(x) // len(allowed))
+            memories, allowed = [memory.reorder(rows) for memory in memories], allowed[rows]
         caches, previous = [], []
-        for layer, cache, memory, before in zip(
-            self.decoder, state.caches, state.memories, state.previous, strict=True
-        ):
-            x, cache, out = layer(x, memory, mask=state.allowed, cache=cache, previous=before, need_weights=True)
+        for layer, cache, memory, before in zip(self.decoder, state.caches, memories, state.previous, strict=True):
+            x, cache, out = layer(x, memory, mask=allowed, cache=cache, previous=before, need_weights=True)
             caches.append(cache)
             previous.append(out.weights[..., -1, :])
-        state = state._replace(caches=tuple(caches), previous=tuple(previous))
-        return Step(self.to_logits(self.decoder_norm(x)).squeeze(1), state, previous[-1].mean(1))
+        return _Stepped(x, caches, previous, previous[-1])
 
     def forward(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"], inputs: Int[Tensor, "b t"]) -> Translated:
         """All words at once. Weights are not collected, so every attention takes its fast path; a trace sees them."""
         state = self.init_state(self.encode(source, lengths))
         x = self._embed(self.target, inputs, 0)
-        for layer, memory in zip(self.decoder, state.memories, strict=True):
-            x, _, _ = layer(x, memory, mask=state.allowed)
+        for layer, memory in zip(self.decoder, state.memories.value, strict=True):
+            x, _, _ = layer(x, memory, mask=state.allowed.value)
         return Translated(self.to_logits(self.decoder_norm(x)), None)
 
     def _embed(self, table: nn.Embedding, tokens: Int[Tensor, "b t"], offset: int) -> Float[Tensor, "b t d"]:
@@ -171,6 +216,25 @@ class Transformer(Translator):
         if self.config.position == "alibi":
             return ALiBi(heads)
         return Relative(heads, width) if self.config.position == "relative" else None
+
+
+class _Dropout(nn.Dropout):
+    """`nn.Dropout` with quicker chance on a CPU, where a sixth of a training step goes into random numbers.
+
+    One number of 64 bits decides for four entries, each by 16 of them. So p is rounded to a multiple of 2⁻¹⁶, and what
+    stays is scaled by what that makes of 1 / (1 − p).
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x, each entry with probability p zero, and the others larger by so much that the mean stays."""
+        if not self.training:
+            return x
+        dropped = round(self.p * 2**16)
+        if not 0 < dropped < 2**16 or x.device.type != "cpu" or torch.compiler.is_compiling():
+            return super().forward(x)
+        chance = torch.empty((x.numel() + 3) // 4, dtype=torch.long).random_(-(2**63), None)
+        kept = chance.view(torch.int16)[: x.numel()].view(x.shape) >= dropped - 2**15
+        return x * kept.to(x.dtype).mul_(2**16 / (2**16 - dropped))
 
 
 def _check(config: TransformerConfig) -> None:

@@ -1,8 +1,9 @@
 """Parts that models share."""
 
 from regard.nn.attentions import build_attention
+from regard.nn.loss import token_loss
 from regard.nn.output import DeepOutput
-from regard.nn.recurrent import Bidirectional, LSTMState, StackedLSTM, final_output, reverse, run_lstm
+from regard.nn.recurrent import Bidirectional, LSTMState, StackedLSTM, final_output, padding, reverse, run_lstm
 from regard.nn.transformer import DecoderLayer, EncoderLayer, FeedForward, Residual
 
 __all__ = [
@@ -16,6 +17,8 @@ __all__ = [
     "StackedLSTM",
     "build_attention",
     "final_output",
+    "padding",
     "reverse",
     "run_lstm",
+    "token_loss",
 ]

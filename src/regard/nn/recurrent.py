@@ -3,8 +3,12 @@
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+
+_HOLD = 1e4  # the sigmoid of it is 1, and of minus it 0, exactly and in every dtype
+_HOLD_WIDTH = 8  # columns for it, all but one of them zero: tensor cores like widths that 8 divides
 
 
 def reverse(x: Tensor, lengths: Int[Tensor, " b"]) -> Tensor:
@@ -25,24 +29,35 @@ def final_output(outputs: Float[Tensor, "b t d"], lengths: Int[Tensor, " b"]) ->
     return outputs.gather(1, last).squeeze(1)
 
 
-class Bidirectional(nn.Module):
-    """A GRU in each direction: annotation j is [forward_j; backward_j], zero on padding (Bahdanau 2015, A.2.1)."""
+def padding(x: Tensor, lengths: Int[Tensor, " b"]) -> Bool[Tensor, "b t 1"]:
+    """True where [b t …] holds no real item."""
+    return (torch.arange(x.shape[1], device=x.device) >= lengths.unsqueeze(1)).unsqueeze(-1)
 
-    def __init__(self, input_dim: int, hidden_dim: int) -> None:
+
+class Bidirectional(nn.Module):
+    """A layer in each direction: annotation j is [forward_j; backward_j], zero on padding (Bahdanau 2015, A.2.1).
+
+    `kind` is `nn.GRU` or `nn.LSTM`.
+    """
+
+    def __init__(self, input_dim: int, hidden_dim: int, *, kind: type[nn.GRU] | type[nn.LSTM] = nn.GRU) -> None:
         super().__init__()
-        self.forwards = nn.GRU(input_dim, hidden_dim, batch_first=True)
-        self.backwards = nn.GRU(input_dim, hidden_dim, batch_first=True)
+        self.forwards = kind(input_dim, hidden_dim, batch_first=True)
+        self.backwards = kind(input_dim, hidden_dim, batch_first=True)
 
     def forward(self, x: Float[Tensor, "b t d"], lengths: Int[Tensor, " b"]) -> Float[Tensor, "b t e"]:
         """Annotations [b t 2·hidden]; the first backward state is `[:, 0, hidden:]`."""
         ahead, _ = self.forwards(x)
         back, _ = self.backwards(reverse(x, lengths))
-        padding = torch.arange(x.shape[1], device=x.device) >= lengths.unsqueeze(1)
-        return torch.cat([ahead, reverse(back, lengths)], -1).masked_fill(padding.unsqueeze(-1), 0.0)
+        return torch.cat([ahead, reverse(back, lengths)], -1).masked_fill(padding(x, lengths), 0.0)
 
 
 class StackedLSTM(nn.Module):
-    """Layers of LSTM in one direction over packed sentences, so that final states are those at the last real word."""
+    """Layers of LSTM in one direction; the final states are those at the last real word.
+
+    Nothing is packed, so the host need not know the lengths and a captured graph may hold it. An extra input, which is
+    on where there is padding, shuts the input gate and opens the forget gate: c stays exactly as it was.
+    """
 
     def __init__(self, input_dim: int, hidden_dim: int, layers: int, *, dropout: float = 0.0) -> None:
         super().__init__()
@@ -52,10 +67,29 @@ class StackedLSTM(nn.Module):
         self, x: Float[Tensor, "b t d"], lengths: Int[Tensor, " b"]
     ) -> tuple[Float[Tensor, "b t h"], Float[Tensor, "b 2 l h"]]:
         """Outputs of the top layer, zero on padding, and the final h and c of all layers."""
-        packed = nn.utils.rnn.pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        outputs, final = self.layers(packed)
-        unpacked, _ = nn.utils.rnn.pad_packed_sequence(outputs, batch_first=True, total_length=x.shape[1])
-        return unpacked, torch.stack(final).permute(2, 0, 1, 3)
+        empty = padding(x, lengths)
+        hold = F.pad(empty.to(x.dtype), (0, _HOLD_WIDTH - 1))
+        hidden, cells = [], []
+        for layer in range(self.layers.num_layers):
+            if layer > 0:
+                x = F.dropout(x, self.layers.dropout, self.training)
+            outputs, cell = self._run(layer, torch.cat([x, hold], -1))
+            x = outputs.masked_fill(empty, 0.0)
+            hidden.append(final_output(x, lengths))
+            cells.append(cell)
+        return x, torch.stack([torch.stack(hidden, 1), torch.stack(cells, 1)], 1)
+
+    def _run(self, layer: int, x: Float[Tensor, "b t d"]) -> tuple[Float[Tensor, "b t h"], Float[Tensor, "b h"]]:
+        parts = _parts(self.layers, layer)
+        size = self.layers.hidden_size
+        column = parts[0].new_zeros(4, size, _HOLD_WIDTH)  # gates of torch: input, forget, cell, output
+        column[0, :, 0], column[1, :, 0] = -_HOLD, _HOLD
+        parts[0] = torch.cat([parts[0], column.flatten(0, 1)], 1)
+        flat = torch.split(torch.cat([part.flatten() for part in parts]), [part.numel() for part in parts])
+        parts = [piece.view_as(part) for piece, part in zip(flat, parts, strict=True)]  # one buffer, as cuDNN wants it
+        start = x.new_zeros(1, x.shape[0], size)
+        outputs, _, cell = torch.lstm(x, (start, start), parts, True, 1, 0.0, self.training, False, True)
+        return outputs, cell.squeeze(0)
 
 
 class LSTMState(NamedTuple):
@@ -66,7 +100,26 @@ class LSTMState(NamedTuple):
 
 
 def run_lstm(layers: nn.LSTM, x: Float[Tensor, "n t d"], state: LSTMState) -> tuple[Float[Tensor, "n t h"], LSTMState]:
-    """Some steps of a stacked LSTM (batch first), from a state with the batch first to another."""
-    start = (state.hidden.transpose(0, 1).contiguous(), state.cell.transpose(0, 1).contiguous())
-    outputs, (hidden, cell) = layers(x, start)
-    return outputs, LSTMState(hidden.transpose(0, 1), cell.transpose(0, 1))
+    """Some steps of a stacked LSTM (batch first), from a state with the batch first to another.
+
+    Layer by layer, with dropout between them that a captured graph may hold: cuDNN's own keeps a state outside of it.
+    """
+    hidden, cells = [], []
+    for layer in range(layers.num_layers):
+        if layer > 0:
+            x = F.dropout(x, layers.dropout, layers.training)
+        parts, start = _parts(layers, layer), (state.hidden[:, layer], state.cell[:, layer])
+        if x.shape[1] == 1:
+            last, cell = torch.lstm_cell(x.squeeze(1), start, *parts)
+            x = last.unsqueeze(1)
+        else:
+            begin = tuple(part.unsqueeze(0).contiguous() for part in start)
+            x, last, cell = torch.lstm(x, begin, parts, True, 1, 0.0, layers.training, False, True)
+            last, cell = last.squeeze(0), cell.squeeze(0)
+        hidden.append(last)
+        cells.append(cell)
+    return x, LSTMState(torch.stack(hidden, 1), torch.stack(cells, 1))
+
+
+def _parts(layers: nn.LSTM, layer: int) -> list[Tensor]:
+    return [getattr(layers, f"{name}_l{layer}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]

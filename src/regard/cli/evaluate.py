@@ -1,0 +1,25 @@
+"""`regard evaluate`: every figure of a run on one test set."""
+
+from argparse import Namespace
+
+from regard import api
+
+
+def evaluate(asked: Namespace) -> None:
+    """Translate a test set and print what came out; figures and outputs stay in the run folder."""
+    model = api.load(asked.run, device=asked.device)
+    split = asked.split or api.first_test(model)
+    score = model.evaluate(split, beam=asked.beam)
+    figures, details = score.figures, score.details
+    print(f"{model.name} on {split}: {details['sentences']} sentences, {details['seconds']:.1f} s\n")
+    for name, label in (("bleu", "BLEU"), ("tokenized_bleu", "BLEU, tokenised, lower-cased"), ("chrf", "chrF")):
+        print(f"  {label:30} {figures[name]:6.2f}   {details['signatures'][name]}")
+    print(f"  {'loss (nats a token)':30} {figures['loss']:6.3f}")
+    print(f"  {'sentences a second':30} {figures['sentences_per_second']:6.1f}\n")
+    print("  words of the source   sentences   BLEU, tokenised")
+    for bucket in details["lengths"]:
+        limits = f"{bucket['low']}–{bucket['high']}" if bucket["high"] else f"{bucket['low']} and more"
+        value = "" if bucket["bleu"] is None else f"{bucket['bleu']:.1f}"
+        print(f"  {limits:19}   {bucket['count']:9}   {value:>15}")
+    if api.is_writable(model.folder):
+        print(f"\n{api.write_result(model, score)}")

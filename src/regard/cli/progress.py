@@ -1,0 +1,53 @@
+"""The progress bar of a training: loss, speed, time left."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from tqdm import tqdm  # type: ignore[import-untyped]
+
+from regard.train import Train
+
+
+class Progress:
+    """Call it with every event of a training; lines go above the bar. Without a terminal there are lines only."""
+
+    def __init__(self, settings: Train, name: str = "") -> None:
+        self.settings = settings
+        by_time = settings.seconds is not None
+        self.bar = tqdm(
+            total=settings.steps if settings.seconds is None else max(1, round(settings.seconds)),
+            desc=name or "training",
+            unit="s" if by_time else "step",
+            disable=None,  # no bar where stderr is no terminal
+            dynamic_ncols=True,
+            bar_format="{desc} {percentage:3.0f}% |{bar}| {n_fmt}/{total_fmt} {unit} [{elapsed}<{remaining}{postfix}]",
+        )
+
+    def __call__(self, kind: str, facts: Mapping[str, Any]) -> None:
+        """One event."""
+        if kind == "step":
+            if self.settings.seconds is None:
+                self.bar.update(facts["step"] - self.bar.n)
+        elif kind == "train":
+            if self.settings.seconds is not None:
+                self.bar.update(min(round(facts["seconds"]), self.bar.total) - self.bar.n)
+            self.bar.set_postfix_str(f"loss {facts['loss']:.3f}, {facts['per_second']:,.0f} tokens/s")
+            if self.bar.disable:
+                self._say(f"step {facts['step']:6}   loss {facts['loss']:.3f}   {facts['per_second']:8,.0f} tokens/s")
+        elif kind == "valid":
+            figures = {k: v for k, v in facts.items() if k not in ("kind", "step", "seconds")}
+            self._say(f"step {facts['step']:6}   valid: " + ", ".join(f"{k} {v:.3f}" for k, v in figures.items()))
+        elif kind == "end":
+            if self.settings.seconds is not None:
+                self.bar.update(self.bar.total - self.bar.n)
+            self.bar.close()
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.close()  # what is said of an error begins on a line of its own
+
+    def _say(self, line: str) -> None:
+        self.bar.write(line, file=sys.stderr)

@@ -1,0 +1,40 @@
+"""`regard train`: a recipe, changed by settings, in a run folder."""
+
+from argparse import Namespace
+from contextlib import nullcontext
+from pathlib import Path
+
+from regard import api
+from regard.base import ConfigError
+from regard.cli.progress import Progress
+from regard.recipes import RECIPES, Recipe, change, find_recipe, load_recipe, with_files
+from regard.train import joined
+
+
+def train(asked: Namespace) -> None:
+    """Train, or go on with a run; under `torchrun` every process does its part."""
+    folder = Path(asked.out or Path("runs") / asked.recipe.replace("/", "_"))
+    recipe = _recipe(asked, folder)
+    with joined(asked.device) as world:
+        recipe = api.fit_device(recipe, world)
+        with Progress(recipe.train, asked.recipe) if world.is_first else nullcontext() as watch:
+            model = api.train(recipe, folder, world=world, resume=asked.resume, watch=watch)
+        if world.is_first:
+            print(f"{model.num_parameters:,} parameters, in {folder}")
+            print(f"next: regard evaluate {folder}")
+
+
+def _recipe(asked: Namespace, folder: Path) -> Recipe:
+    """The recipe by its name, or as a run began with it; both with the files and settings that were given."""
+    recipe = find_recipe(asked.recipe, RECIPES)
+    if asked.resume and (folder / "recipe.json").exists():
+        begun = load_recipe(folder)
+        if begun.paper != recipe.paper:
+            cure = "choose another folder by --out"
+            raise ConfigError(f"{folder} is a run of {begun.paper}", got=asked.recipe, cure=cure)
+        recipe = begun
+    if asked.source is not None:
+        recipe = with_files(recipe, asked.source, asked.target)
+    elif asked.target is not None:
+        raise ConfigError("--target needs --source", cure="give both files, or one TSV as --source")
+    return change(recipe, asked.settings)

@@ -1,0 +1,49 @@
+"""Luong, Pham & Manning 2015: global attention with four scores, local-m, local-p."""
+
+from dataclasses import replace
+
+from regard.models import LuongConfig
+from regard.recipes import bahdanau
+from regard.recipes.recipe import Recipe
+
+
+def _recipe(**model: object) -> Recipe:
+    base = bahdanau.multi30k_de_en()
+    config = LuongConfig(0, 0, embed_dim=256, hidden_dim=512, layers=2, dropout=0.3, published_start=False)
+    return replace(
+        base,
+        paper="luong",
+        model=replace(config, **model),  # type: ignore[arg-type]
+        train=replace(base.train, steps=3000),
+        published="",
+    )
+
+
+def dot() -> Recipe:
+    """Global attention, h_t · h̄_s."""
+    return _recipe(score="dot")
+
+
+def general() -> Recipe:
+    """Global attention, h_t W h̄_s."""
+    return _recipe(score="general")
+
+
+def concat() -> Recipe:
+    """Global attention, vᵀ tanh(W [h_t; h̄_s])."""
+    return _recipe(score="concat")
+
+
+def location() -> Recipe:
+    """Global attention from the target state alone."""
+    return _recipe(score="location")
+
+
+def local_m() -> Recipe:
+    """A window that moves with the output."""
+    return _recipe(score="general", align="local_monotonic")
+
+
+def local_p() -> Recipe:
+    """A window at a predicted place: the paper's best."""
+    return _recipe(score="general", align="local_predictive")

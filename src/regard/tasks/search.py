@@ -1,0 +1,135 @@
+"""From texts to translations: encode, search, decode, and gather the weights of what was found."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from torch.nn.utils.parametrize import cached
+
+from regard.base import ConfigError
+from regard.data import BOS, EOS, SPECIALS, UNK, Codec, Pair, SubwordCodec, detokenize, evaluation_batches
+from regard.decode import Hypothesis, beam_search, greedy, sample
+
+Weights = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Search:
+    """How to look for a translation; one beam is greedy."""
+
+    beams: int = 5
+    nbest: int = 1
+    length_penalty: float = 1.0  # α of GNMT
+    coverage_penalty: float = 0.0  # β of GNMT
+    min_steps: int = 0
+    max_ratio: float = 2.0  # at most this many target tokens a source token, and ten more
+    no_repeat: int = 0  # n-grams that may occur once
+    temperature: float | None = None  # a number samples instead of searching
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 0
+    replace_unknown: bool = False  # an unknown word becomes the source word with the largest weight (Luong 2015)
+    batch_tokens: int = 4096
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One translation. `weights` [t k] belong to `tokens` × `source_tokens`, gathered along the winning beam."""
+
+    source: str
+    text: str
+    tokens: list[str]
+    source_tokens: list[str]
+    score: float
+    log_prob: float
+    finished: bool
+    weights: Weights | None = field(repr=False, compare=False)
+
+
+@torch.no_grad()
+def translate_texts(
+    model: nn.Module, texts: Sequence[str], codecs: tuple[Codec, Codec], how: Search
+) -> list[list[Prediction]]:
+    """The `nbest` translations of each text, in the order of the texts. A blank text stays blank."""
+    _check(how)
+    device = next(model.parameters()).device
+    generator = None if how.temperature is None else torch.Generator(device).manual_seed(how.seed)
+    encoded = [codecs[0].encode_text(text) for text in texts]
+    asked = [number for number, ids in enumerate(encoded) if ids]
+    pairs: list[Pair] = [(encoded[number], []) for number in asked]
+    found: list[list[Prediction]] = [[_blank(text)] for text in texts]
+    was_training = model.training
+    model.eval()
+    try:
+        for batch in evaluation_batches(pairs, max_tokens=max(1, how.batch_tokens // how.beams)):
+            source, lengths = batch.source.to(device), batch.source_lengths.to(device)
+            with cached():  # normalised weights are made once a batch, not once a step
+                several = _hypotheses(model, source, lengths, how, generator)
+            for number, length, best in zip(batch.indices, batch.source_lengths.tolist(), several, strict=True):
+                text = texts[asked[number]]
+                found[asked[number]] = [_prediction(text, length, one, codecs, how) for one in best]
+    finally:
+        model.train(was_training)
+    return found
+
+
+def _check(how: Search) -> None:
+    for name in ("beams", "nbest", "batch_tokens"):
+        if getattr(how, name) < 1:
+            raise ConfigError(name, got=getattr(how, name), expected="1 or more")
+    if how.nbest > 1 and how.temperature is not None:
+        raise ConfigError("nbest", got=how.nbest, expected="1 with a temperature", cure="sample with several seeds")
+    if how.nbest > how.beams:
+        raise ConfigError("nbest", got=how.nbest, expected=f"at most beams, which is {how.beams}", cure="--beam 5")
+
+
+def _hypotheses(
+    model: Any, source: torch.Tensor, lengths: torch.Tensor, how: Search, generator: torch.Generator | None
+) -> list[list[Hypothesis]]:
+    state = model.init_state(model.encode(source, lengths))
+    options: dict[str, Any] = {
+        "batch": len(source),
+        "bos": BOS,
+        "eos": EOS,
+        "max_steps": (how.max_ratio * lengths).long() + 10,
+        "min_steps": how.min_steps,
+        "forbidden": (0, BOS),
+    }
+    if how.temperature is not None:
+        chance: dict[str, Any] = {"temperature": how.temperature, "top_k": how.top_k, "top_p": how.top_p}
+        return [[one] for one in sample(model, state, generator=generator, **chance, **options)]
+    if how.beams == 1 and how.nbest == 1 and not how.no_repeat:
+        return [[one] for one in greedy(model, state, **options)]
+    return beam_search(
+        model,
+        state,
+        beams=how.beams,
+        nbest=how.nbest,
+        length_penalty=how.length_penalty,
+        coverage_penalty=how.coverage_penalty,
+        no_repeat=how.no_repeat,
+        source_mask=torch.arange(source.shape[1], device=source.device) < lengths.unsqueeze(1),
+        **options,
+    )
+
+
+def _prediction(text: str, length: int, found: Hypothesis, codecs: tuple[Codec, Codec], how: Search) -> Prediction:
+    columns = [*codecs[0].tokens(text), SPECIALS[EOS]]
+    rows = codecs[1].decode_tokens(found.tokens)
+    weights = None if found.weights is None else found.weights[: len(rows), :length].float().cpu().numpy()
+    output = codecs[1].decode_text(found.tokens)
+    if how.replace_unknown and weights is not None and UNK in found.tokens:
+        rows = [
+            columns[int(weights[t, : len(columns) - 1].argmax())] if token == UNK and len(columns) > 1 else row
+            for t, (token, row) in enumerate(zip(found.tokens, rows, strict=True))
+        ]
+        output = "".join(rows).replace("▁", " ").strip() if isinstance(codecs[1], SubwordCodec) else detokenize(rows)
+    return Prediction(text, output, rows, columns, found.score, found.log_prob, found.finished, weights)
+
+
+def _blank(text: str) -> Prediction:
+    return Prediction(text, "", [], [], 0.0, 0.0, True, None)

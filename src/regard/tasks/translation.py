@@ -1,0 +1,249 @@
+"""Translation: parallel text in, BLEU out. Everything between the files of a corpus and a batch is here."""
+
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+from regard.base import ConfigError, did_you_mean
+from regard.data import (
+    CORPORA,
+    PAD,
+    Batch,
+    Codec,
+    Pair,
+    ParallelText,
+    SubwordCodec,
+    TokenBatches,
+    WordCodec,
+    evaluation_batches,
+    read_parallel,
+    split_by_source,
+    tatoeba_plain_references,
+    tokenize,
+)
+from regard.metrics import bleu, bleu_by_length, chrf, tokenized_bleu
+from regard.nn import token_loss
+from regard.tasks.search import Prediction, Search, translate_texts
+from regard.tasks.task import Loss, Score
+
+Splits = dict[str, ParallelText]
+
+
+@dataclass(frozen=True)
+class TranslationConfig:
+    """Which text, in which units, in which batches; how to search and to judge."""
+
+    corpus: str = "tatoeba_plain"  # of CORPORA, or "files"
+    source: str = "en"
+    target: str = "fr"
+    source_file: str | None = None  # corpus="files": two files line by line, or one with tabs
+    target_file: str | None = None
+    on_bad: Literal["error", "drop"] = "error"  # lines that are broken
+    max_words: int | None = None  # longer training sentences are left out
+    units: Literal["words", "bpe", "unigram"] = "words"
+    vocabulary: int | None = None  # words: the most frequent ones of each side, None for all; sub-words: None is 8000
+    min_count: int = 1  # words that are rarer are unknown
+    joint: bool = False  # sub-words: one model for both languages
+    lower: bool = False
+    batch_size: int | None = None  # pairs
+    batch_tokens: int | None = 4096  # places on one side, padding included
+    fit: int | None = None  # pad lengths to multiples of this, batches to their full size: few shapes for train.capture
+    smoothing: float = 0.0  # of labels
+    search: Search = field(default_factory=Search)
+    edges: tuple[int, ...] = (5, 10, 15, 20, 25, 30, 35, 40)  # buckets of BLEU by length
+
+
+class Translation:
+    """The task: `batches`, `loss` and `evaluate` for the trainer, `predict` for everybody else."""
+
+    def __init__(
+        self, config: TranslationConfig, *, codecs: tuple[Codec, Codec] | None = None, splits: Splits | None = None
+    ) -> None:
+        _check(config)
+        self.config, self._own = config, splits is not None
+        if splits is not None:
+            self.splits = splits
+        if codecs is not None:
+            self.codecs = codecs
+
+    @cached_property
+    def splits(self) -> Splits:
+        """Train, valid and test sets by name, read when they are first asked for."""
+        return read_splits(self.config)
+
+    @cached_property
+    def codecs(self) -> tuple[Codec, Codec]:
+        """Source and target units, learnt from the training text unless they were given."""
+        train = self.splits["train"]
+        config = self.config
+        if config.units == "words":
+            options: dict[str, Any] = {
+                "max_size": config.vocabulary, "min_count": config.min_count, "lower": config.lower
+            }  # fmt: skip
+            return WordCodec.train(train.source, **options), WordCodec.train(train.target, **options)
+        size = config.vocabulary or 8000
+        sides = [_cased(side, config.lower) for side in (train.source, train.target)]
+        if config.joint:
+            both: Codec = SubwordCodec.train([*sides[0], *sides[1]], size=size, kind=config.units, max_lines=400_000)
+            return both, both
+        first, second = (SubwordCodec.train(side, size=size, kind=config.units, max_lines=400_000) for side in sides)
+        return first, second
+
+    @property
+    def vocabularies(self) -> tuple[int, int]:
+        """The sizes of source and target vocabulary: what a model's config needs."""
+        return len(self.codecs[0]), len(self.codecs[1])
+
+    def batches(self, *, seed: int, rank: int = 0, world: int = 1) -> TokenBatches:
+        """Training batches without end, for one of `world` ranks."""
+        config = self.config
+        return TokenBatches(
+            self._encoded("train"),
+            max_tokens=config.batch_tokens,
+            batch_size=config.batch_size,
+            seed=seed,
+            rank=rank,
+            world=world,
+            on_long="drop",
+            fit=None if config.fit is None else (config.batch_size or 16, config.fit),
+        )
+
+    def loss(self, model: Callable[..., Any], batch: Batch) -> Loss:
+        """Cross entropy with smoothed labels, summed over the tokens of the batch."""
+        out = model(batch.source, batch.source_lengths, batch.inputs)
+        return Loss(token_loss(out.logits, batch.targets, smoothing=self.config.smoothing, ignore=PAD))
+
+    @torch.no_grad()
+    def evaluate(self, model: nn.Module, split: str, *, search: Search | None = None, full: bool = False) -> Score:
+        """Loss and greedy BLEU (tokenised, lower-cased) of a split; with `full` the beam, and every score there is."""
+        text = self._split(split)
+        device = next(model.parameters()).device
+        was_training = model.training
+        model.eval()
+        try:
+            figures = {"loss": self._mean_loss(model, split, device)}
+            found, seconds = self._translated(model, text.source, search or (self.config.search if full else Search(1)))
+        finally:
+            model.train(was_training)
+        outputs = [prediction.text for prediction in found]
+        references = self.references(split)
+        tokens = [tokenize(output, lower=True) for output in outputs]
+        wanted = [[tokenize(reference, lower=True) for reference in several] for several in references]
+        measured = tokenized_bleu(tokens, wanted, lower=True)
+        figures["tokenized_bleu"] = measured.score
+        details: dict[str, Any] = {}
+        if full:
+            first, character = bleu(outputs, references, lower=self.config.lower), chrf(outputs, references)
+            figures |= {"bleu": first.score, "chrf": character.score, "sentences_per_second": len(found) / seconds}
+            lengths = [len(tokenize(line)) for line in text.source]
+            buckets = bleu_by_length(tokens, wanted, lengths, edges=self.config.edges, metric=tokenized_bleu)
+            details = {
+                "split": split,
+                "sentences": len(found),
+                "seconds": seconds,
+                "signatures": {
+                    "bleu": first.signature,
+                    "chrf": character.signature,
+                    "tokenized_bleu": measured.signature.replace("tok:given", "tok:regard"),
+                },
+                "lengths": [
+                    {"low": b.low, "high": b.high, "count": b.count, "bleu": None if b.bleu is None else b.bleu.score}
+                    for b in buckets
+                ],
+                "outputs": outputs,
+            }
+        return Score(figures, best="tokenized_bleu", details=details)
+
+    def predict(self, model: nn.Module, texts: Sequence[str], *, how: Search | None = None) -> list[list[Prediction]]:
+        """The best translations of each text, best first, with weights [t k]."""
+        found = translate_texts(model, _cased(texts, self._lowers), self.codecs, how or self.config.search)
+        return [[replace(one, source=text) for one in several] for text, several in zip(texts, found, strict=True)]
+
+    def references(self, split: str) -> list[list[str]]:
+        """Every reference of every sentence of a split."""
+        if self.config.corpus == "tatoeba_plain" and split in ("valid", "test") and not self._own:
+            return tatoeba_plain_references(split)
+        return [[line] for line in self._split(split).target]
+
+    def _translated(self, model: nn.Module, texts: Sequence[str], how: Search) -> tuple[list[Prediction], float]:
+        start = time.perf_counter()
+        found = [several[0] for several in self.predict(model, texts, how=how)]
+        return found, time.perf_counter() - start
+
+    def _mean_loss(self, model: nn.Module, split: str, device: torch.device) -> float:
+        """Nats a token, without smoothing."""
+        total, count = torch.zeros((), dtype=torch.float64, device=device), 0
+        for batch in self._held_out(split):
+            out = model(*(part.to(device) for part in (batch.source, batch.source_lengths, batch.inputs)))
+            total += token_loss(out.logits, batch.targets.to(device), ignore=PAD)
+            count += batch.num_tokens
+        return total.item() / max(count, 1)
+
+    def _held_out(self, split: str) -> list[Batch]:
+        return evaluation_batches(self._encoded(split), max_tokens=4096)
+
+    @property
+    def _lowers(self) -> bool:
+        return self.config.lower and self.config.units != "words"  # words are lower-cased by their codec
+
+    def _split(self, split: str) -> ParallelText:
+        if re.fullmatch(r"newstest20\d\d", split):  # out of domain, for whoever asks
+            return CORPORA["newstest"](int(split[-4:]), self.config.source, self.config.target)  # type: ignore[no-any-return]
+        if split in self.splits:
+            return self.splits[split]
+        known = [*self.splits, "newstest2014"]
+        cure = did_you_mean(split, known)
+        raise ConfigError("unknown split", got=repr(split), expected=f"one of {', '.join(known)}", cure=cure)
+
+    def _encoded(self, split: str) -> Iterator[Pair]:
+        text, (source, target) = self._split(split), self.codecs
+        lower, limit = self._lowers, self.config.max_words if split == "train" else None
+        for first, second in zip(_cased(text.source, lower), _cased(text.target, lower), strict=True):
+            if limit is None or max(len(first.split()), len(second.split())) <= limit:
+                yield source.encode_text(first), target.encode_text(second)
+
+
+def read_splits(config: TranslationConfig) -> Splits:
+    """The text of a config, split: as the corpus does it, or a hash of the source sentence for the user's own files."""
+    if config.corpus == "files":
+        if config.source_file is None:
+            raise ConfigError("corpus='files' needs files", got="none", cure="pass --source and --target")
+        pairs = read_parallel(config.source_file, config.target_file, on_bad=config.on_bad)
+        held_out = min(2000, max(1, pairs.size // 20))
+        return {str(name): text for name, text in split_by_source(pairs, valid=held_out, test=held_out).items()}
+    if config.corpus == "tatoeba_plain":
+        _check_languages(config, [("en", "fr")])
+        return CORPORA["tatoeba_plain"]()  # type: ignore[no-any-return]
+    if config.corpus == "tatoeba":
+        _check_languages(config, [("en", "fr"), ("en", "de")])
+        return CORPORA["tatoeba"](config.target)  # type: ignore[no-any-return]
+    splits: Splits = CORPORA[config.corpus](config.source, config.target)
+    return splits
+
+
+def _cased(lines: Sequence[str], lower: bool) -> Sequence[str]:
+    return [line.lower() for line in lines] if lower else lines
+
+
+def _check(config: TranslationConfig) -> None:
+    known = [name for name in CORPORA if name != "newstest"] + ["files"]
+    if config.corpus not in known:
+        cure = did_you_mean(config.corpus, known)
+        raise ConfigError("task.corpus", got=repr(config.corpus), expected=f"one of {', '.join(known)}", cure=cure)
+    if not 0 <= config.smoothing < 1:
+        raise ConfigError("task.smoothing", got=config.smoothing, expected="0 ≤ smoothing < 1")
+    if config.units == "words" and config.joint:
+        raise ConfigError("task.joint is for sub-words", got="units='words'", cure="task.units=bpe")
+
+
+def _check_languages(config: TranslationConfig, known: list[tuple[str, str]]) -> None:
+    if (config.source, config.target) not in known:
+        got = f"{config.source} → {config.target}"
+        expected = " or ".join(f"{source} → {target}" for source, target in known)
+        raise ConfigError(f"languages of {config.corpus}", got=got, expected=expected)

@@ -1,0 +1,83 @@
+"""Optimisers of the papers, from torch, with their state as named tensors."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.base import RegardError
+from regard.train.settings import Train
+
+STATE = {
+    torch.optim.Adam: {"step", "exp_avg", "exp_avg_sq"},
+    torch.optim.AdamW: {"step", "exp_avg", "exp_avg_sq"},
+    torch.optim.Adadelta: {"step", "square_avg", "acc_delta"},
+    torch.optim.SGD: {"momentum_buffer"},
+}
+
+
+def build_optimiser(
+    parameters: list[nn.Parameter], settings: Train, *, capturable: bool = False
+) -> torch.optim.Optimizer:
+    """The optimiser of the settings. A `capturable` one keeps its rate and its counters on the device."""
+    rate: Any = torch.tensor(settings.lr, device=parameters[0].device) if capturable else settings.lr
+    decay = settings.weight_decay
+    if settings.optimiser in ("adam", "adamw"):
+        kind = torch.optim.Adam if settings.optimiser == "adam" else torch.optim.AdamW
+        return kind(
+            parameters,
+            lr=rate,
+            betas=settings.betas,
+            eps=settings.eps,
+            weight_decay=decay,
+            capturable=capturable,
+            fused=True,
+        )
+    if settings.optimiser == "adadelta":
+        return torch.optim.Adadelta(
+            parameters, lr=rate, rho=settings.rho, eps=settings.eps, weight_decay=decay, capturable=capturable
+        )
+    nesterov = settings.optimiser == "nag"
+    return torch.optim.SGD(parameters, lr=rate, momentum=settings.momentum, weight_decay=decay, nesterov=nesterov)
+
+
+def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
+    """The rate of the next step, written into the tensor where there is one."""
+    for group in optimiser.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
+
+
+def optimiser_tensors(optimiser: torch.optim.Optimizer, named: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:
+    """The state, as tensors under `parameter/name`: what a safetensors file takes."""
+    found = {}
+    for name, parameter in named.items():
+        for key, value in optimiser.state.get(parameter, {}).items():
+            if isinstance(value, Tensor):
+                found[f"{name}/{key}"] = value
+    return found
+
+
+def load_optimiser_tensors(
+    optimiser: torch.optim.Optimizer, named: Mapping[str, nn.Parameter], tensors: Mapping[str, Tensor]
+) -> None:
+    """What `optimiser_tensors` gave, back in its places, with the optimiser's own types."""
+    numbers = {id(p): i for i, p in enumerate(p for group in optimiser.param_groups for p in group["params"])}
+    state: dict[int, dict[str, Tensor]] = {}
+    for path, tensor in tensors.items():
+        name, _, key = path.rpartition("/")
+        if name not in named:
+            raise RegardError(
+                "this is the optimiser of another model", got=f"a state of {name}", cure="start a new run"
+            )
+        state.setdefault(numbers[id(named[name])], {})[key] = tensor
+    wanted = STATE[type(optimiser)]
+    for found in state.values():
+        if set(found) != wanted:
+            got, expected = (", ".join(sorted(keys)) for keys in (found, wanted))
+            cure = "resume with the settings of the run"
+            raise RegardError("this is the state of another optimiser", got=got, expected=expected, cure=cure)
+    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})

@@ -1,0 +1,339 @@
+"""The loop, whole and visible, for every task.
+
+The noise of a step (dropout, sampling) is drawn from a seed made of `settings.seed`, the step and the rank, and the
+data has a position of its own. So a checkpoint needs no state of random generators, and what follows it is the same
+whether the process went on or was killed and resumed.
+"""
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.base import ConfigError, RegardError
+from regard.tasks import Score, Task
+from regard.train.averaging import RunningMean, mean_of
+from regard.train.checkpoint import (
+    CheckpointError,
+    checkpoints,
+    load_checkpoint,
+    load_tensors,
+    load_weights,
+    prune,
+    save_checkpoint,
+    save_tensors,
+    weights,
+)
+from regard.train.distributed import World
+from regard.train.masters import Masters
+from regard.train.optim import build_optimiser, load_optimiser_tensors, optimiser_tensors
+from regard.train.records import Records
+from regard.train.schedule import learning_rate
+from regard.train.settings import Train
+from regard.train.step import CapturedStepper, Stepper
+
+Watch = Callable[[str, Mapping[str, Any]], None]  # "step", "train", "valid", "saved", "end", and what there is to say
+BEST, FINAL = "best.safetensors", "model.safetensors"
+
+
+def train(
+    model: nn.Module,
+    task: Task,
+    settings: Train,
+    folder: Path,
+    *,
+    world: World | None = None,
+    resume: bool = False,
+    watch: Watch | None = None,
+) -> nn.Module:
+    """Train `model` on `task` in `folder`, which gets metrics.jsonl, checkpoints/ and model.safetensors.
+
+    The model comes back with its final weights: the mean of the last `average` checkpoints, or the best ones on the
+    validation set. With `resume` it goes on from the last checkpoint, or starts where there is none.
+    """
+    return Trainer(model, task, settings, folder, world or World(), resume, watch).run()
+
+
+class Trainer:
+    """What a training has at hand; `run` is the loop."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        task: Task,
+        settings: Train,
+        folder: Path,
+        world: World,
+        resume: bool,
+        watch: Watch | None,
+    ) -> None:
+        _check_capture(settings, world)
+        self.model, self.task, self.settings, self.folder, self.world = model, task, settings, folder, world
+        self.watch: Watch = watch if watch is not None and world.is_first else lambda kind, facts: None
+        model.to(world.device).train()
+        self.batches = task.batches(seed=settings.seed, rank=world.rank, world=world.size)
+        self.masters = Masters(model, half=settings.precision == "pure_bfloat16")
+        optimiser = build_optimiser(self.masters.full, settings, capturable=settings.capture)
+        self.mean = None if settings.ema is None else RunningMean(model, settings.ema)
+        kind = CapturedStepper if settings.capture else Stepper
+        self.stepper = kind(self.masters, task, optimiser, settings, world, self.mean)
+        self.step, self.clock = 0, Clock(world.device)
+        self.best: float | None = None
+        self.worse = self.reductions = 0  # evaluations without improvement; cuts of the rate
+        self.evaluated = self.saved = -1  # the last step of each
+        self.records = Records(folder, tensorboard=settings.tensorboard and world.is_first)
+        self._begin(resume)
+        self.masters.start()
+
+    def run(self) -> nn.Module:
+        """Batches in, weights out."""
+        settings, stepper = self.settings, self.stepper
+        with _interrupts(self.world) as interrupted, self.clock:
+            while not self._is_done():
+                batches = [next(self.batches) for _ in range(settings.accumulate)]
+                count = self.world.count(sum(batch.count for batch in batches))
+                self.step += 1
+                torch.manual_seed(((settings.seed * 1_000_003 + self.step) * 4099 + self.world.rank) % 2**63)
+                rate = learning_rate(settings, self.step, self._progress(), self.reductions)
+                stepper.update(batches, count, rate, self.step)
+
+                self.watch("step", {"step": self.step})
+                if self.step % settings.log_every == 0:
+                    self._log(rate)
+                if self.step % settings.evaluate_every == 0:
+                    self._evaluate()
+                stop = interrupted()
+                if self.step % settings.save_every == 0 or stop:
+                    self._save()
+                if stop:
+                    raise KeyboardInterrupt
+        return self._finish()
+
+    def _is_done(self) -> bool:
+        settings = self.settings
+        late = settings.seconds is not None and self._seconds() >= settings.seconds
+        if settings.seconds is not None:
+            late = self.world.same(late)  # clocks differ; what rank 0 says goes
+        patient = settings.patience is None or self.worse < settings.patience
+        return self.step >= settings.steps or late or not patient
+
+    def _progress(self) -> float:
+        by_step = self.step / self.settings.steps
+        return by_step if self.settings.seconds is None else max(by_step, self._seconds() / self.settings.seconds)
+
+    def _seconds(self) -> float:
+        return self.clock.seconds - self.stepper.preparing
+
+    # ── what happens between steps; the clock stands still ──────────────────────────────────────────────────────────
+
+    def _log(self, rate: float) -> None:
+        self.clock.synchronize()
+        seconds, counted = self._seconds(), self.stepper.counted
+        figures = self.stepper.figures()
+        self._check("loss", figures["loss"])
+        speed = counted / max(seconds - self.clock.mark, 1e-9)
+        self.clock.mark = seconds
+        facts = {"lr": rate, "per_second": speed, "seconds": seconds}
+        self._write({"kind": "train", "step": self.step, **figures, **facts})
+
+    def _check(self, name: str, value: float) -> None:
+        """Stop before anything is kept of weights that are lost."""
+        if not math.isfinite(value):
+            raise RegardError(
+                f"the {name} is {value} at step {self.step}",
+                cure="lower train.lr, set train.clip=1, or lengthen train.warmup; earlier checkpoints are whole",
+            )
+
+    def _check_window(self) -> None:
+        """The same for losses that are not logged yet, and for weights that the last gradient has spoilt."""
+        self._check("loss", self.stepper.state()["sums"].get("loss", 0.0))
+        for name, parameter in self.masters.named().items():
+            self._check(f"sum of {name}", parameter.detach().double().sum().item())
+
+    def _evaluate(self) -> None:
+        with self.clock.paused():
+            self._check_window()
+            score: Score | None = None
+            if self.world.is_first:
+                with self.masters.in_full(), self.mean.in_place() if self.mean is not None else nullcontext():
+                    score = self.task.evaluate(self.model, "valid")
+                    if score.better_than(self.best):
+                        save_tensors(self.folder / BEST, weights(self.model))
+            score = self.world.same(score)
+            assert score is not None
+            self.evaluated = self.step
+            if score.better_than(self.best):
+                self.best, self.worse = score.figures[score.best], 0
+            else:
+                self.worse += 1
+                self.reductions += 1
+            self._write({"kind": "valid", "step": self.step, **score.figures, "seconds": self._seconds()})
+
+    def _save(self) -> None:
+        with self.clock.paused():
+            self._check_window()
+            state = {
+                "batches": self.batches.state_dict(),
+                "window": self.stepper.state(),
+                "seconds": self._seconds(),
+                "mark": self.clock.mark,
+                "best": self.best,
+                "worse": self.worse,
+                "reductions": self.reductions,
+                "evaluated": self.evaluated,
+                "world": self.world.size,
+            }
+            if self.world.is_first:
+                with self.masters.in_full():
+                    files = {"model": weights(self.model)}
+                files["optimiser"] = optimiser_tensors(self.stepper.optimiser, self.masters.named())
+                if self.mean is not None:
+                    files["mean"] = self.mean.tensors()
+                place = self.folder / "checkpoints"
+                path = save_checkpoint(place, self.step, files, state)
+                prune(place, self.settings.keep)
+                self.watch("saved", {"step": self.step, "path": path})
+            self.saved = self.step
+            self.world.wait()
+
+    def _begin(self, resume: bool) -> None:
+        """Where the run stands: nowhere, or at its last checkpoint."""
+        saved = checkpoints(self.folder / "checkpoints")
+        if saved and not resume:
+            raise ConfigError(
+                f"{self.folder} holds a run already",
+                got=saved[-1].name,
+                cure="go on with it by --resume, or choose another folder by --out",
+            )
+        if not saved:
+            if self.world.is_first:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                self.records.clear()
+            self.world.wait()
+            return
+        files, state = load_checkpoint(saved[-1])
+        load_weights(self.model, files["model"])
+        load_optimiser_tensors(self.stepper.optimiser, self.masters.named(), files["optimiser"])
+        if self.mean is not None:
+            if "mean" not in files:
+                raise CheckpointError(f"{saved[-1]} has no running mean", cure="resume with the settings of the run")
+            self.mean.load(files["mean"])
+        self.step, self.best, self.saved = state["step"], state["best"], state["step"]
+        self.evaluated = state.get("evaluated", -1)
+        self.worse, self.reductions = state["worse"], state["reductions"]
+        self.batches.load_state_dict(state["batches"])
+        self.stepper.load_state(state["window"])
+        self.clock.seconds, self.clock.mark = state["seconds"], state["mark"]
+        if self.world.is_first:
+            self.records.forget_after(self.step)
+            prune(self.folder / "checkpoints", self.settings.keep)
+            for path in self.folder.glob(".*.part"):  # a killed process may have been writing
+                path.unlink()
+        self.world.wait()
+
+    def _finish(self) -> nn.Module:
+        if self.evaluated < self.step:
+            self._evaluate()
+        if self.saved < self.step:
+            self._save()
+        final = self.world.same(self._final_weights() if self.world.is_first else None)
+        self.masters.stop()
+        load_weights(self.model, final)
+        if self.world.is_first:
+            save_tensors(self.folder / FINAL, final)
+        self._write({"kind": "end", "step": self.step, "seconds": self._seconds(), "preparing": self.stepper.preparing})
+        self.world.wait()
+        return self.model.eval()
+
+    def _final_weights(self) -> dict[str, Tensor]:
+        last = checkpoints(self.folder / "checkpoints")[-self.settings.average :] if self.settings.average else []
+        if last:
+            files = [load_checkpoint(path)[0] for path in last]
+            return mean_of([{**each["model"], **each.get("mean", {})} for each in files])
+        return load_tensors(self.folder / BEST)
+
+    def _write(self, record: Mapping[str, Any]) -> None:
+        self.watch(record["kind"], record)
+        if self.world.is_first:
+            self.records.write(record)
+
+
+class Clock:
+    """Seconds of training: it runs inside `with`, and stands still inside `paused`."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device, self.mark = device, 0.0
+        self._sum, self._since = 0.0, None  # type: float, float | None
+
+    @property
+    def seconds(self) -> float:
+        """So far."""
+        return self._sum + (0.0 if self._since is None else time.perf_counter() - self._since)
+
+    @seconds.setter
+    def seconds(self, value: float) -> None:
+        self._sum = value
+
+    def synchronize(self) -> None:
+        """Wait for the device, so that the seconds are those of work that is done."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def __enter__(self) -> "Clock":
+        self._since = time.perf_counter()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.synchronize()
+        self._sum, self._since = self.seconds, None
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Time out."""
+        running = self._since is not None
+        if running:
+            self.__exit__()
+        try:
+            yield
+        finally:
+            if running:
+                self.__enter__()
+
+
+@contextmanager
+def _interrupts(world: World) -> Iterator[Callable[[], bool]]:
+    """Ctrl-C and SIGTERM end the step first, so that a checkpoint can be written; a second Ctrl-C is at once."""
+    asked = threading.Event()
+    if world.size > 1 or threading.current_thread() is not threading.main_thread():
+        yield asked.is_set
+        return
+
+    def ask(number: int, frame: object) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _check_capture(settings: Train, world: World) -> None:
+    if settings.capture and (world.device.type != "cuda" or world.size > 1):
+        where = world.device.type if world.size == 1 else f"{world.size} processes"
+        raise ConfigError("train.capture", got=where, expected="one CUDA device", cure="set train.capture=false")
+    if settings.capture and (settings.accumulate > 1 or settings.optimiser in ("sgd", "nag")):
+        got = f"accumulate={settings.accumulate}, {settings.optimiser}"
+        raise ConfigError("train.capture", got=got, expected="one batch a step, and adam, adamw or adadelta")
+    if settings.precision == "pure_bfloat16" and world.size > 1:
+        raise ConfigError("train.precision", got="pure_bfloat16", expected="one process", cure="use bfloat16")

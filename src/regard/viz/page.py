@@ -1,0 +1,325 @@
+"""A report of several runs as one HTML page that needs nothing else: no network, no fonts, no other file."""
+
+import html
+import io
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from string import Template
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.base import ConfigError, ShapeError
+from regard.viz.curves import (
+    COLOURS,
+    INK,
+    MARKERS,
+    RULE,
+    SOFT,
+    LengthBucket,
+    as_bucket,
+    finite,
+    length_curves,
+    loss_curves,
+)
+
+Matrix = NDArray[np.float64]
+
+_LEVELS = 16  # of colour in an alignment; page.js has the same number
+_OPEN = 3  # samples whose alignments are open at first
+_INSIDE = r"\([^\s<>\"()]*\)"  # an address may have parentheses, in pairs
+_LINK = re.compile(rf"(https?://(?:[^\s<>\"()]|{_INSIDE})*(?:[^\s<>\"().,;:!?\]]|{_INSIDE}))")
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")  # HTML has no way to say them
+_SHAPES = {  # the markers of curves.py, around (0, 0)
+    "o": "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0z",
+    "s": "M-4-4h8v8h-8z",
+    "^": "M0-4.6L5 4H-5z",
+    "D": "M0-5L5 0L0 5L-5 0z",
+    "v": "M0 4.6L5-4H-5z",
+    "P": "M-1.8-5h3.6v3.2h3.2v3.6h-3.2v3.2h-3.6v-3.2h-3.2v-3.6h3.2z",
+    "X": "M0-2.4L2.4-4.8L4.8-2.4L2.4 0L4.8 2.4L2.4 4.8L0 2.4L-2.4 4.8L-4.8 2.4L-2.4 0L-4.8-2.4L-2.4-4.8z",
+    "p": "M0-5L4.8-1.5L2.9 4H-2.9L-4.8-1.5z",
+}
+_INKS = {  # what the figures are drawn in, as the page's style names it: a dark page has its own
+    **{colour: f"var(--c{place})" for place, colour in enumerate(COLOURS, 1)},
+    INK: "var(--ink)",
+    SOFT: "var(--soft)",
+    RULE: "var(--rule)",
+    "#ffffff": "var(--paper)",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """One translation, with its alignment where the system has attention.
+
+    `rows` are the output tokens, `columns` the source tokens, `weights` is [t k]; several references are lines of
+    `reference_text`. `panels` are further weights by name, such as heads and layers, for a chooser.
+    """
+
+    source_text: str
+    reference_text: str = ""
+    output_text: str = ""
+    rows: Sequence[str] = ()
+    columns: Sequence[str] = ()
+    weights: Any = None
+    panels: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class RunReport:
+    """What the page tells of one run.
+
+    `description` names the paper; addresses in it become links. `scores` and `facts` are rows of the table, a second
+    line of a value is small print: `{"BLEU": "28.4\\nnrefs:1|case:mixed|…"}`. `curves` are the records of
+    metrics.jsonl, `lengths` are triples (label, bleu, count).
+    """
+
+    name: str
+    description: str = ""
+    scores: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)
+    curves: Sequence[Mapping[str, Any]] = ()
+    lengths: Sequence[LengthBucket | Sequence[Any]] = ()
+    samples: Sequence[Sample] = ()
+
+
+def report_page(runs: Sequence[RunReport], *, title: str, intro: str = "") -> str:
+    """One HTML document: a table of the runs, their curves, and their translations of the same sentences side by side.
+
+    Alignments answer to the pointer; without scripts they are pictures. Blank lines part the paragraphs of `intro`.
+
+    >>> page = report_page([RunReport("RNNsearch", scores={"BLEU": "26.75"})], title="English → French")
+    >>> page.startswith("<!doctype html>"), "26.75" in page, "<script src" in page
+    (True, True, False)
+    """
+    names = [run.name for run in runs]
+    if not names:
+        raise ConfigError("a report needs runs", got="none", expected="at least one RunReport")
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ConfigError("runs must have different names", got=f"{', '.join(twice)} twice", cure="rename one of them")
+    paragraphs = "\n".join(f'<p dir="auto">{_linked(part)}</p>' for part in re.split(r"\n\s*\n", intro) if part.strip())
+    sections = {"Runs": _table(runs), "Curves": _figures(runs), "Translations": _samples(runs)}
+    return Template(_file("page.html")).substitute(
+        title=_text(title),
+        intro=paragraphs,
+        style=_file("page.css"),
+        script=_file("page.js"),
+        main="\n".join(f"<section>\n<h2>{name}</h2>\n{body}\n</section>" for name, body in sections.items() if body),
+    )
+
+
+def _file(name: str) -> str:
+    return resources.files("regard.viz").joinpath(name).read_text(encoding="utf-8")
+
+
+def _text(text: str) -> str:
+    """`text` as HTML, in elements and attributes; what HTML cannot hold becomes a replacement character."""
+    return html.escape(_CONTROLS.sub("\ufffd", str(text)))
+
+
+def _linked(text: str) -> str:
+    """`text` as HTML, where addresses are links."""
+    parts = _LINK.split(str(text))  # every other one is an address
+    addresses = (f'<a href="{_text(part)}">{_text(part.split("://")[1])}</a>' for part in parts[1::2])
+    return "".join(_text(part) + next(addresses, "") for part in parts[::2])
+
+
+def _key(place: int) -> str:
+    """The colour and marker that a run has in the figures."""
+    shape = _SHAPES[MARKERS[place % len(MARKERS)]]
+    colour = place % len(COLOURS) + 1
+    return f'<svg class="key k{colour}" viewBox="-6 -6 12 12" aria-hidden="true"><path d="{shape}"/></svg>'
+
+
+def _named(place: int, name: str) -> str:
+    return f'<span class="name">{_key(place)}<bdi>{_text(name)}</bdi></span>'
+
+
+def _table(runs: Sequence[RunReport]) -> str:
+    """Scores, then facts, as rows; runs as columns."""
+    head = "".join(
+        f'<th scope="col">{_named(place, run.name)}<small dir="auto">{_linked(run.description)}</small></th>'
+        for place, run in enumerate(runs)
+    )
+    lines = []
+    for kind, rows in (("score", [run.scores for run in runs]), ("fact", [run.facts for run in runs])):
+        for name in dict.fromkeys(name for row in rows for name in row):
+            cells = "".join(f"<td>{_value(row.get(name))}</td>" for row in rows)
+            lines.append(f'<tr class="{kind}"><th scope="row">{_text(name)}</th>{cells}</tr>')
+    body = "\n".join(lines)
+    return (
+        f'<div class="scroll" tabindex="0">\n<table class="runs">\n<thead><tr><td></td>{head}</tr></thead>\n'
+        f"<tbody>\n{body}\n</tbody>\n</table>\n</div>"
+    )
+
+
+def _value(value: object) -> str:
+    if value is None or not str(value).strip():
+        return '<span class="empty">–</span>'
+    first, _, rest = str(value).partition("\n")
+    return _linked(first) + (f"<small>{_linked(rest).replace('|', '|<wbr>')}</small>" if rest.strip() else "")
+
+
+def _figures(runs: Sequence[RunReport]) -> str:
+    """BLEU by length, once for each set of buckets; loss and BLEU by step."""
+    buckets = {run.name: [as_bucket(run.name, bucket) for bucket in run.lengths] for run in runs}
+    sharing: dict[tuple[tuple[str, int], ...], set[str]] = {}
+    for name, line in buckets.items():
+        if any(bucket.bleu is not None for bucket in line):
+            sharing.setdefault(tuple((bucket.label, bucket.sentences) for bucket in line), set()).add(name)
+    figures: list[tuple[str, Any]] = []
+    for names in sharing.values():
+        lines = {name: line if name in names else [] for name, line in buckets.items()}  # all, to keep their colours
+        figures.append(("BLEU by length of the source", length_curves(lines)))
+    records = {run.name: run.curves for run in runs}
+    every = [record for run in runs for record in run.curves if finite(record.get("step")) is not None]
+    for name, y in (("Loss", "loss"), ("BLEU during training", "bleu")):
+        if any(finite(record.get(y)) is not None for record in every):
+            figures.append((name, loss_curves(records, y=y, ylabel="BLEU" if y == "bleu" else y)))
+    drawn = "\n".join(
+        f"<figure>\n<figcaption>{name}</figcaption>\n{_inline(ax, f'f{place}', name)}\n</figure>"
+        for place, (name, ax) in enumerate(figures, 1)
+    )
+    return f'<div class="figures">\n{drawn}\n</div>' if drawn else ""
+
+
+def _inline(ax: Any, prefix: str, name: str) -> str:
+    """The figure of `ax` as SVG inside a page: its own ids, the page's colours, nothing superfluous."""
+    picture = io.StringIO()
+    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    ax.figure.savefig(picture, format="svg", transparent=True, metadata=nothing)
+    svg = picture.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>|<style.*?</style>", "", svg, flags=re.DOTALL)
+    used = {
+        found: f"{prefix}-{place}" for place, found in enumerate(dict.fromkeys(re.findall(r"[\"(]#([^\")]+)", svg)))
+    }
+    svg = re.sub(r' id="([^"]*)"', lambda match: f' id="{used[match[1]]}"' if match[1] in used else "", svg)
+    svg = re.sub(r'(?:xlink:)?href="#([^"]+)"', lambda match: f'href="#{used[match[1]]}"', svg)
+    svg = re.sub(r"url\(#([^)]+)\)", lambda match: f"url(#{used[match[1]]})", svg)
+    svg = re.sub(r"\bd=\"[^\"]*\"", lambda match: _shorter(match[0]), svg)
+    for ink, variable in _INKS.items():
+        svg = svg.replace(ink, variable)
+    view = re.search(r'viewBox="[^"]*"', svg)
+    svg = re.sub(r"<svg[^>]*>", f'<svg {view[0] if view else ""} role="img" aria-label="{_text(name)}">', svg, count=1)
+    svg = re.sub(r"<defs>\s*</defs>|<g>\s*</g>|<g/>", "", svg)
+    return re.sub(r">\s+<", "><", svg).strip()
+
+
+def _shorter(path: str) -> str:
+    """A path with one decimal, where hundredths of a point would not be seen."""
+    path = re.sub(r"-?\d+\.\d+", lambda match: f"{float(match[0]):.2f}".rstrip("0").rstrip("."), path)
+    return re.sub(r"\s+(?=[A-Za-z])|(?<=[A-Za-z])\s+|\s+(?=\")", "", path).replace("\n", " ")
+
+
+def _samples(runs: Sequence[RunReport]) -> str:
+    """The sentences in the order in which they come, each with the outputs of all runs that have it."""
+    sentences: dict[str, list[tuple[int, Sample]]] = {}
+    for place, run in enumerate(runs):
+        for sample in run.samples:
+            sentences.setdefault(sample.source_text, []).append((place, sample))
+    blocks = []
+    for number, (source, found) in enumerate(sentences.items(), 1):
+        lines = (line for _, sample in found for line in sample.reference_text.splitlines() if line.strip())
+        texts = [_line("Reference", line, "reference") for line in dict.fromkeys(lines)]
+        texts += [_line(_named(place, runs[place].name), sample.output_text) for place, sample in found]
+        maps = [_alignment(place, runs[place].name, number, sample) for place, sample in found]
+        drawn = "\n".join(part for part in maps if part)
+        opened = " open" if number <= _OPEN else ""
+        more = f'<details{opened}><summary>Alignments</summary>\n<div class="maps">\n{drawn}\n</div>\n</details>\n'
+        head = f'<h3><b>{number}</b><span dir="auto">{_text(source)}</span></h3>'
+        body = '<dl class="texts">\n' + "\n".join(texts) + "\n</dl>\n" + (more if drawn else "")
+        blocks.append(f'<article class="sample">\n{head}\n{body}</article>')
+    return "\n".join(blocks)
+
+
+def _line(label: str, text: str, kind: str = "output") -> str:
+    body = _text(text) if text.strip() else '<span class="empty">nothing</span>'
+    return f'<dt>{label}</dt><dd class="{kind}" dir="auto">{body}</dd>'
+
+
+def _alignment(place: int, run: str, number: int, sample: Sample) -> str:
+    """The heat map of one sample, as a picture with labels and the numbers for the script; nothing without weights."""
+    given = {"weights": sample.weights} if sample.weights is not None else {}
+    panels = {str(name): _matrix(array, run, number, sample) for name, array in {**given, **sample.panels}.items()}
+    if not panels or not sample.rows or not sample.columns:
+        return ""
+    first, *_ = panels.values()
+    chooser = ""
+    if len(panels) > 1:
+        options = (
+            f"<option{_data(matrix) if later else ''}>{_text(name)}</option>"
+            for later, (name, matrix) in enumerate(panels.items())
+        )
+        chooser = f'<select class="chooser" aria-label="weights" autocomplete="off">{"".join(options)}</select>'
+    size = f"--t:{len(sample.rows)};--k:{len(sample.columns)}"
+    view = f'viewBox="0 0 {len(sample.columns)} {len(sample.rows)}" role="img" aria-label="weights"'
+    return (
+        f'<figure class="map"{_data(first)}>\n<figcaption>{_named(place, run)}{chooser}</figcaption>\n'
+        f'<div class="scroll" tabindex="0"><div class="grid" style="{size}">\n'
+        f'<div class="columns">{_labels(sample.columns)}</div>\n<div class="rows">{_labels(sample.rows)}</div>\n'
+        f"<svg {view}>{_cells(first)}</svg>\n</div></div>\n"
+        f'<p class="readout">largest weight {first.max():.3f}</p>\n</figure>'
+    )
+
+
+def _matrix(array: Any, run: str, number: int, sample: Sample) -> Matrix:
+    """Weights [t k], checked, in thousandths."""
+    if hasattr(array, "detach"):
+        array = array.detach().cpu().float().numpy()
+    where, wanted = f"sentence {number} of {run!r}", (len(sample.rows), len(sample.columns))
+    try:
+        matrix = np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"weights of {where} are no array of numbers", expected=f"shape {list(wanted)}") from error
+    if matrix.shape != wanted and not (matrix.size == 0 and 0 in wanted):
+        raise ShapeError(
+            f"weights do not fit the tokens of {where}",
+            got=f"shape {list(matrix.shape)}",
+            expected=f"{list(wanted)}: {wanted[0]} rows (output tokens) and {wanted[1]} columns (source tokens)",
+        )
+    if not np.isfinite(matrix).all():
+        raise ConfigError(f"weights of {where} are not finite", cure="show weights, not masked scores")
+    return np.round(matrix, 3)
+
+
+def _data(matrix: Matrix) -> str:
+    """The weights as an attribute, in thousandths; a zero is left out: "12,,988;,500,500"."""
+    rows = (
+        ",".join(str(value) if value else "" for value in row) for row in np.rint(matrix * 1000).astype(int).tolist()
+    )
+    return f' data-weights="{";".join(rows)}"'
+
+
+def _cells(matrix: Matrix) -> str:
+    """The cells as paths, one for each level of colour: 0 to the largest weight."""
+    levels = np.rint(_LEVELS * np.maximum(matrix, 0) / (matrix.max() if matrix.max() > 0 else 1)).astype(int)
+    paths = []
+    for level in range(1, _LEVELS + 1):
+        if squares := "".join(f"M{column} {row}h1v1h-1z" for row, column in np.argwhere(levels == level).tolist()):
+            paths.append(f'<path fill-opacity="{level / _LEVELS:g}" d="{squares}"/>')
+    return "".join(paths)
+
+
+def _labels(tokens: Sequence[str]) -> str:
+    marked = any(token.startswith("▁") for token in tokens)
+    return "".join(_label(str(token), marked) for token in tokens)
+
+
+def _label(token: str, marked: bool) -> str:
+    """A token as a label: where some are `marked` by ▁ as beginnings of words, the others get a dot before them."""
+    word = token.removeprefix("▁").replace("▁", "␣").replace("\n", "⏎").replace("\t", "⇥")
+    word = word if word.strip() else "␣" * max(1, len(word))
+    kinds = []
+    if marked and not token.startswith("▁") and token[:1].isalnum():
+        kinds.append("inner")
+    if all(unicodedata.east_asian_width(character) in "WF" for character in word):
+        kinds.append("upright")
+    style = f' class="{" ".join(kinds)}"' if kinds else ""
+    whole = f' title="{_text(word)}"' if len(word) > 12 else ""
+    return f'<span dir="auto"{style}{whole}>{_text(word)}</span>'

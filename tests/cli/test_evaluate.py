@@ -1,0 +1,64 @@
+import json
+from pathlib import Path
+
+import pytest
+from tiny import PAIRS
+
+from regard import api
+from regard.cli.main import main
+from regard.data import ParallelText
+
+
+def test_figures_are_printed_and_kept(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", str(run)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("run on test: 6 sentences, ")
+    found = json.loads((run / "result_test.json").read_text())
+    for label, name in (("BLEU  ", "bleu"), ("BLEU, tokenised, lower-cased", "tokenized_bleu"), ("chrF", "chrf")):
+        line = next(line for line in lines if line.startswith(f"  {label}"))
+        assert line.split()[-1] == found["signatures"][name]
+        assert f" {found['figures'][name]:.2f} " in line
+    assert found["signatures"]["bleu"].startswith("nrefs:1|case:lc|")
+    assert any(line.split() == ["6–8", "6", f"{found['lengths'][1]['bleu']:.1f}"] for line in lines)
+    assert lines[-1] == str(run / "result_test.json")
+    assert (found["run"], found["paper"], found["sentences"], found["parameters"]) == ("run", "bahdanau", 6, 3005)
+    assert found["search"]["beams"] == 2
+    assert "torch" in found["environment"]
+    outputs = (run / "output_test.txt").read_text().splitlines()
+    model = api.load(run)
+    assert outputs == [one.text for one in model.translate(model.task.splits["test"].source)]
+
+
+def test_another_split_and_beam(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", str(run), "--split", "valid", "--beam", "1"]) == 0
+    assert "run on valid: 6 sentences" in capsys.readouterr().out
+    assert json.loads((run / "result_valid.json").read_text())["search"]["beams"] == 1
+    assert (run / "output_valid.txt").exists()
+    assert not (run / "result_test.json").exists()
+
+
+def test_the_model_that_ships_is_left_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = ParallelText(["I lost my keys.", "She is my sister."], ["J'ai perdu mes clés.", "C'est ma sœur."], {})
+    monkeypatch.setattr("regard.tasks.translation.read_splits", lambda config: {"train": few, "test": few})
+    folder = api.shipped()["tatoeba-en-fr"]
+    before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    assert main(["evaluate", "tatoeba-en-fr", "--beam", "1"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("tatoeba-en-fr on test: 2 sentences")
+    assert "result_test.json" not in said
+    assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+
+
+def test_a_run_without_its_text_says_which_file_is_missing(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = tmp_path / "gone.tsv"
+    gone.write_text("".join("\t".join(pair) + "\n" for pair in PAIRS))
+    assert main(["train", "bahdanau/plain_en_fr", "--resume", "--out", str(run), "--source", str(gone)]) == 0
+    gone.unlink()
+    capsys.readouterr()
+    assert main(["evaluate", str(run)]) == 2
+    assert capsys.readouterr().err.startswith(f"regard: {gone}: cannot be read: got no such file")
+    assert main(["translate", str(run), "the cat."]) == 0  # needs no text

@@ -1,0 +1,23 @@
+import pytest
+
+from regard.cli.main import main
+from regard.models import MODELS
+from regard.recipes import RECIPES, figure
+
+
+def test_every_recipe_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list"]) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    rows = {line.split()[0]: line for line in lines if "/" in line.split(" ")[0]}
+    assert list(rows) == list(RECIPES)
+    columns = [head.index(name) for name in ("paper", "data", "ours", "published")]
+    for name, build in RECIPES.items():
+        recipe, line = build(), rows[name]
+        year, data, ours, published = (
+            line[start:end].strip() for start, end in zip(columns, [*columns[1:], None], strict=True)
+        )
+        assert year == str(MODELS[recipe.paper].year)
+        assert data == f"{recipe.task.corpus} {recipe.task.source}→{recipe.task.target}"
+        assert ours == (figure(name) or "")
+        assert published == recipe.published
+    assert lines[-1].startswith("regard train RECIPE")

@@ -1,0 +1,57 @@
+import io
+
+import pytest
+
+from regard.cli.progress import Progress
+from regard.train import Train
+
+
+def tell(progress: Progress) -> None:
+    with progress:
+        for step in (1, 2, 3, 4):
+            progress("step", {"step": step})
+        progress("train", {"step": 4, "loss": 3.25, "per_second": 1234.5, "seconds": 1.2})
+        progress("valid", {"kind": "valid", "step": 4, "loss": 3.0, "tokenized_bleu": 12.5, "seconds": 1.2})
+        progress("saved", {"step": 4})
+        progress("end", {"step": 4, "seconds": 1.2})
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("settings", [Train(steps=4), Train(seconds=0.3)])
+def test_without_a_terminal_there_are_lines_only(settings: Train, capsys: pytest.CaptureFixture[str]) -> None:
+    tell(Progress(settings, "bahdanau"))
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == (
+        "step      4   loss 3.250      1,234 tokens/s\nstep      4   valid: loss 3.000, tokenized_bleu 12.500\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "end"), [(Train(steps=4), "4/4 step"), (Train(seconds=3), "3/3 s"), (Train(seconds=0.3), "1/1 s")]
+)
+def test_on_a_terminal_there_is_a_bar(settings: Train, end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    tell(Progress(settings, "bahdanau"))
+    shown = terminal.getvalue()
+    last = shown.rstrip("\n").rpartition("\r")[2]
+    assert last.startswith("bahdanau 100% |")
+    assert end in last
+    assert "loss 3.250, 1,234 tokens/s" in last
+    assert "valid: loss 3.000" in shown
+    assert "step      4   loss" not in shown
+    assert shown.endswith("\n")
+
+
+def test_an_error_ends_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    with pytest.raises(KeyError), Progress(Train(steps=4)) as progress:
+        progress("step", {"step": 1})
+        raise KeyError
+    assert terminal.getvalue().endswith("\n")

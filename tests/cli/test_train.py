@@ -1,0 +1,147 @@
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny import PAIRS, SIZES
+
+from regard import api
+from regard.cli.main import main
+from regard.recipes import load_recipe
+
+RECIPE = "bahdanau/plain_en_fr"
+
+
+def records(folder: Path, kind: str) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [line for line in lines if line["kind"] == kind]
+
+
+def losses(folder: Path) -> list[float]:
+    return [record["loss"] for record in records(folder, "train")]
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return api.load(folder, device="cpu").module.state_dict()
+
+
+def test_a_run_folder_explains_itself(trained: Path, text: Path) -> None:
+    files = {path.name for path in trained.iterdir()}
+    assert files >= {"recipe.json", "source.json", "target.json", "environment.json", "metrics.jsonl"}
+    assert files >= {"model.safetensors", "checkpoints"}
+    recipe = load_recipe(trained)
+    assert (recipe.paper, recipe.train.steps, recipe.model.hidden_dim) == ("bahdanau", 4, 8)
+    assert (recipe.task.source_file, recipe.task.target_file) == (str(text / "a.en"), str(text / "a.fr"))
+    assert [record["step"] for record in records(trained, "train")] == [2, 4]
+    splits = api.load(trained).task.splits
+    assert {name: split.size for name, split in splits.items()} == {"train": 108, "valid": 6, "test": 6}
+    sentences = [sentence for split in splits.values() for sentence in split.source]
+    assert sorted(sentences) == sorted(pair[0] for pair in PAIRS)
+
+
+@pytest.mark.parametrize("file", ["a.tsv", "a.tsv.gz"])
+def test_one_table_is_as_good_as_two_files(
+    file: str, trained: Path, text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "deep" / "run"
+    assert main(["train", RECIPE, "--source", str(text / file), "--out", str(folder), "--set", *SIZES]) == 0
+    said = capsys.readouterr()
+    assert said.out == f"3,005 parameters, in {folder}\nnext: regard evaluate {folder}\n"
+    assert "step      4   loss " in said.err
+    assert losses(folder) == losses(trained)
+    ours, theirs = weights(folder), weights(trained)
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+
+
+def test_the_folder_has_a_name_of_its_own(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(text / "a.tsv", tmp_path)
+    settings = [setting for setting in SIZES if not setting.startswith("model")]
+    sizes = ["model.dim=8", "model.hidden_dim=8", "model.num_heads=2", "task.units=bpe", "task.vocabulary=60"]
+    units = ["task.joint=true", "model.tie=all", "train.steps=2"]
+    assert main(["train", "transformer/plain_en_fr", "--source", "a.tsv", "--set", *settings, *sizes, *units]) == 0
+    assert "in runs/transformer_plain_en_fr\n" in capsys.readouterr().out
+    monkeypatch.chdir("/")  # the run knows where its text is
+    model = api.load(tmp_path / "runs" / "transformer_plain_en_fr")
+    assert model.task.vocabularies == (60, 60)
+    assert model.evaluate("test").details["sentences"] == 6
+    assert model.translate("the cat.").text is not None
+
+
+def test_settings_may_come_in_several_parts(text: Path, tmp_path: Path) -> None:
+    settings = ["--set", "model.align=sparsemax", "--set", "train.seed=7", "train.steps=1"]
+    source = ["--source", str(text / "a.tsv")]
+    assert main(["train", RECIPE, *source, "--out", str(tmp_path / "run"), "--set", *SIZES, *settings]) == 0
+    recipe = load_recipe(tmp_path / "run")
+    assert (recipe.model.align, recipe.train.seed, recipe.train.steps) == ("sparsemax", 7, 1)
+
+
+def test_resume_goes_on_exactly_and_is_remembered(run: Path, text: Path, tmp_path: Path) -> None:
+    assert main(["train", RECIPE, "--resume", "--out", str(run), "--set", "train.steps=8"]) == 0
+    whole, files = tmp_path / "whole", ["--source", str(text / "a.en"), "--target", str(text / "a.fr")]
+    assert main(["train", RECIPE, *files, "--out", str(whole), "--set", *SIZES, "train.steps=8"]) == 0
+    assert load_recipe(run) == load_recipe(whole)
+    assert [record["step"] for record in records(run, "train")] == [2, 4, 6, 8]
+    assert [record["step"] for record in records(run, "end")] == [8]
+    assert losses(run) == losses(whole)
+
+
+def test_resume_after_a_kill_is_as_if_nothing_had_been(run: Path, trained: Path) -> None:
+    shutil.rmtree(run / "checkpoints" / "step_00000004")
+    for name in ("model.safetensors", "best.safetensors"):
+        (run / name).unlink()
+    assert api.load(run).translate("the cat.").text  # the checkpoint serves until then
+    assert main(["train", RECIPE, "--resume", "--out", str(run)]) == 0
+    assert losses(run) == losses(trained)
+    ours, theirs = weights(run), weights(trained)
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+
+
+def test_resume_of_a_finished_run_changes_nothing(run: Path, trained: Path) -> None:
+    before = weights(run)
+    assert main(["train", RECIPE, "--resume", "--out", str(run)]) == 0
+    after = weights(run)
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    for kind in ("train", "valid"):
+        assert records(run, kind) == records(trained, kind)
+    assert [record["step"] for record in records(run, "end")] == [4]
+
+
+def test_resume_where_nothing_is_begins(text: Path, tmp_path: Path) -> None:
+    out = ["--out", str(tmp_path / "run"), "--resume"]
+    assert main(["train", RECIPE, "--source", str(text / "a.tsv"), *out, "--set", *SIZES]) == 0
+    assert (tmp_path / "run" / "model.safetensors").exists()
+
+
+def test_resume_with_text_that_has_moved(run: Path, text: Path, tmp_path: Path) -> None:
+    moved = Path(shutil.copy(text / "a.tsv", tmp_path / "moved.tsv"))
+    assert main(["train", RECIPE, "--resume", "--out", str(run), "--source", str(moved)]) == 0
+    assert load_recipe(run).task.source_file == str(moved)
+
+
+def test_a_failed_resume_leaves_the_recipe(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (run / "recipe.json").read_bytes()
+    assert main(["train", RECIPE, "--resume", "--out", str(run), "--set", "model.embed_dim=9"]) == 2
+    assert "these weights are of another model" in capsys.readouterr().err
+    assert (run / "recipe.json").read_bytes() == before
+    assert api.load(run).translate("the cat.").text
+
+
+def test_two_processes_train_one_model(text: Path, trained: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "regard"]
+    source = ["--source", str(text / "a.tsv"), "--out", str(folder), "--device", "cpu"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, *launch, "train", RECIPE, *source, "--set", *SIZES]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"3,005 parameters, in {folder}\nnext: regard evaluate {folder}\n"  # said once
+    assert losses(folder) == pytest.approx(losses(trained), rel=1e-3)
+    assert api.load(folder).translate("the cat.").text

@@ -1,0 +1,195 @@
+import importlib
+import inspect
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from sizes import WORDS, small
+
+from regard.base import ConfigError, RegardError, from_json, to_json
+from regard.data import Codec, Vocabulary, WordCodec, collate
+from regard.models import MODELS
+from regard.recipes import (
+    RECIPES,
+    build_model,
+    change,
+    find_recipe,
+    load_recipe,
+    load_task,
+    save_recipe,
+    with_files,
+)
+from regard.recipes.recipe import FORMAT
+from regard.tasks import Search, Translation
+
+FILES = ("bahdanau", "convs2s", "encoder_decoder", "gnmt", "luong", "transformer")
+EVERY = pytest.mark.parametrize("name", RECIPES)
+
+
+def codec(*words: str) -> WordCodec:
+    return WordCodec(Vocabulary(words))
+
+
+@EVERY
+def test_a_name_is_a_file_and_a_function(name: str) -> None:
+    file, _, function = name.partition("/")
+    assert RECIPES[name] is getattr(importlib.import_module(f"regard.recipes.{file}"), function)
+    assert inspect.getdoc(RECIPES[name])
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_every_public_function_is_on_the_menu(file: str) -> None:
+    module = importlib.import_module(f"regard.recipes.{file}")
+    own = {
+        f"{file}/{name}"
+        for name, function in inspect.getmembers(module, inspect.isfunction)
+        if function.__module__ == module.__name__ and not name.startswith("_")
+    }
+    assert own == {name for name in RECIPES if name.startswith(f"{file}/")}
+
+
+@EVERY
+def test_settings_survive_a_folder(name: str, tmp_path: Path) -> None:
+    recipe = RECIPES[name]()
+    assert isinstance(recipe.model, MODELS[recipe.paper].config)
+    assert (recipe.model.source_vocabulary, recipe.model.target_vocabulary) == (0, 0)  # the data says
+    assert from_json(type(recipe.model), to_json(recipe.model)) == recipe.model
+    one = codec("a")
+    save_recipe(tmp_path, recipe, Translation(recipe.task, codecs=(one, one)))
+    assert load_recipe(tmp_path) == recipe
+    assert json.loads((tmp_path / "recipe.json").read_text())["format"] == FORMAT
+
+
+@EVERY
+def test_a_small_one_translates_and_has_gradients(name: str) -> None:
+    model, task = small(RECIPES[name]())
+    assert task.vocabularies == (50, 50)
+    batch = collate([([4, 5, 6], [7, 8]), ([9], [10, 11, 12])])
+    loss = task.loss(model, batch).total
+    loss.backward()
+    assert torch.isfinite(loss)
+    grads = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    assert len(grads) > 4
+    assert all(torch.isfinite(grad).all() for grad in grads)
+    found = task.predict(model, [" ".join(WORDS[:4]), ""], how=Search(1, max_ratio=0.1))
+    assert [len(several) for several in found] == [1, 1]
+    assert len(found[0][0].source_tokens) == 5
+    assert (found[0][0].weights is None) == name.startswith("encoder_decoder/")  # without attention
+
+
+def test_a_recipe_is_found_or_the_name_that_was_meant() -> None:
+    assert find_recipe("luong/dot", RECIPES) == RECIPES["luong/dot"]()
+    with pytest.raises(ConfigError, match=r"no recipe 'luong/dott'\. Cure: did you mean 'luong/dot'"):
+        find_recipe("luong/dott", RECIPES)
+    with pytest.raises(ConfigError, match=r"no recipe 'xyz'\. Cure: `regard list` names them all"):
+        find_recipe("xyz", RECIPES)
+
+
+def test_change_takes_settings_of_every_part() -> None:
+    recipe = change(
+        RECIPES["bahdanau/plain_en_fr"](),
+        [
+            "train.steps=500",
+            "model.align=entmax",
+            "task.search.beams=3",
+            "train.betas=0.9,0.98",
+            "task.vocabulary=none",
+        ],
+    )
+    assert (recipe.train.steps, recipe.model.align, recipe.task.search.beams) == (500, "entmax", 3)
+    assert (recipe.train.betas, recipe.task.vocabulary) == ((0.9, 0.98), None)
+
+
+def test_own_files_are_found_from_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    task = with_files(RECIPES["luong/dot"](), "a.de", "b.en").task
+    assert (task.corpus, task.source_file, task.target_file) == (
+        "files",
+        str(tmp_path / "a.de"),
+        str(tmp_path / "b.en"),
+    )
+    assert with_files(RECIPES["luong/dot"](), "a.tsv", None).task.target_file is None
+
+
+def test_model_and_paper_agree() -> None:
+    recipe = replace(RECIPES["bahdanau/plain_en_fr"](), paper="luong")
+    text = "model and paper differ: got paper=luong and BahdanauConfig; expected LuongConfig. Cure: take a recipe of"
+    with pytest.raises(ConfigError, match=text):
+        build_model(recipe, Translation(recipe.task, codecs=(codec("a"), codec("b"))))
+
+
+@pytest.mark.parametrize(
+    ("name", "setting", "text"),
+    [
+        ("bahdanau/plain_en_fr", "model.hidden_dim=0", "no model of these sizes: got hidden_size must be greater"),
+        ("bahdanau/plain_en_fr", "model.dropout=2", "no model of these sizes: got dropout probability"),
+        ("bahdanau/plain_en_fr", "model.embed_dim=-3", "no model of these sizes: got .*negative"),
+        ("transformer/plain_en_fr", "model.num_heads=7", "heads"),
+        ("transformer/plain_en_fr", "model.num_heads=0", "no model of these sizes"),
+        ("bahdanau/plain_en_fr", "model.align=softmx", "unknown align.*did you mean 'softmax'"),
+    ],
+)
+def test_sizes_that_make_no_model(name: str, setting: str, text: str) -> None:
+    recipe = change(RECIPES[name](), [setting])
+    with pytest.raises(RegardError, match=text):
+        build_model(recipe, Translation(recipe.task, codecs=(codec("a"), codec("b"))))
+
+
+def test_units_come_back_as_they_were(tmp_path: Path) -> None:
+    recipe = RECIPES["bahdanau/plain_en_fr"]()
+    both = codec("a", "b"), codec("c")
+    save_recipe(tmp_path, recipe, Translation(recipe.task, codecs=both))
+    assert load_task(tmp_path, recipe).codecs == both
+
+
+def test_shared_units_are_one(tmp_path: Path) -> None:
+    recipe = RECIPES["luong/dot"]()  # joint
+    one: Codec = codec("a")
+    save_recipe(tmp_path, recipe, Translation(recipe.task, codecs=(one, one)))
+    assert not (tmp_path / "target.json").exists()
+    source, target = load_task(tmp_path, recipe).codecs
+    assert source is target
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "text"),
+    [
+        ("recipe.json", None, "is no run: got no recipe.json in it; expected a folder that `regard train` has made"),
+        ("recipe.json", b"{", "recipe.json cannot be read: got Expecting property name .* Cure: restore it"),
+        ("recipe.json", b"\xff\xfe", "recipe.json cannot be read: got 'utf-8' codec"),
+        ("recipe.json", b"[1]", "recipe.json cannot be read: got list; expected settings by name"),
+        ("recipe.json", b'{"format": 2}', "of another version of regard: expected format 1. Cure: upgrade regard"),
+        ("recipe.json", b'{"paper": ["cho"]}', "recipe.json is no recipe: unknown model"),
+        (
+            "recipe.json",
+            b'{"paper": "cho"}',
+            "recipe.json is no recipe: model: got NoneType; expected settings by name",
+        ),
+        ("recipe.json", b'{"paper": "cho", "model": {"dim": 3}}', "is no recipe: unknown setting 'model.dim'"),
+        (
+            "source.json",
+            None,
+            "source.json cannot be read: got no such file or directory; expected the units of the run",
+        ),
+        (
+            "target.json",
+            None,
+            "target.json cannot be read: got no such file or directory; expected the units of the run",
+        ),
+        ("source.json", b"", "source.json cannot be read: got this is not what to_json wrote"),
+        ("source.json", b"\xff", "source.json cannot be read: got 'utf-8' codec"),
+        ("target.json", b'{"kind": "subwords", "model": "x"}', "target.json cannot be read: got "),
+        ("target.json", b'{"kind": "words", "lower": true, "tokens": 3}', "target.json cannot be read: got "),
+    ],
+)
+def test_broken_folders(file: str, content: bytes | None, text: str, tmp_path: Path) -> None:
+    recipe = RECIPES["bahdanau/plain_en_fr"]()
+    save_recipe(tmp_path, recipe, Translation(recipe.task, codecs=(codec("a"), codec("b"))))
+    if content is None:
+        (tmp_path / file).unlink()
+    else:
+        (tmp_path / file).write_bytes(content)
+    with pytest.raises(RegardError, match=text):
+        load_task(tmp_path, load_recipe(tmp_path))

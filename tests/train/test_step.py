@@ -1,0 +1,147 @@
+"""One update: by hand, in parts, in each precision; on a GPU also recorded."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import toy
+from torch import nn
+
+from regard.models import Transformer, TransformerConfig
+from regard.tasks import Loss, Translation
+from regard.train import RunningMean, Train, World, build_optimiser
+from regard.train.masters import Masters
+from regard.train.step import Stepper
+
+
+def stepper(model: nn.Module, task: Any = None, **options: Any) -> Stepper:
+    settings = Train(**{"optimiser": "sgd", "momentum": 0.0, "clip": None, **options})
+    masters = Masters(model, half=settings.precision == "pure_bfloat16")
+    mean = None if settings.ema is None else RunningMean(model, settings.ema)
+    masters.start()
+    return Stepper(masters, task or toy.Regression(), build_optimiser(masters.full, settings), settings, World(), mean)
+
+
+def points(*sizes: int) -> list[toy.Points]:
+    """Batches of these sizes."""
+    torch.manual_seed(3)
+    return [toy.Points(torch.randn(size, 2), torch.randn(size)) for size in sizes]
+
+
+def test_by_hand() -> None:
+    model, batch = nn.Linear(2, 1), points(4)[0]
+    error = batch.x @ model.weight.detach().mT + model.bias.detach() - batch.y.unsqueeze(1)
+    expected = model.weight.detach() - 0.1 * (2 * error * batch.x).sum(0) / 4  # the mean over what is counted
+    step = stepper(model)
+    step.update([batch], 4, 0.1, 1)
+    torch.testing.assert_close(model.weight.detach(), expected.reshape(1, 2))
+    assert all(parameter.grad is None for parameter in model.parameters())
+    found = step.figures()
+    assert found == pytest.approx({"loss": error.square().mean().item(), "distance": error.abs().mean().item()})
+    assert step.figures() == {"loss": 0.0, "distance": 0.0}  # a new window
+
+
+def test_parts_are_weighed_by_their_counts() -> None:
+    one, other = nn.Linear(2, 1), nn.Linear(2, 1)
+    other.load_state_dict(one.state_dict())
+    parts = points(1, 6, 3)
+    whole = toy.Points(torch.cat([part.x for part in parts]), torch.cat([part.y for part in parts]))
+    first, second = stepper(one, clip=0.5), stepper(other, clip=0.5)
+    first.update(parts, 10, 0.1, 1)
+    second.update([whole], 10, 0.1, 1)
+    torch.testing.assert_close(one.weight, other.weight)
+    assert first.figures() == pytest.approx(second.figures())
+
+
+def test_clipping() -> None:
+    model = nn.Linear(2, 1)
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    stepper(model, clip=0.01).update(points(4), 4, 1.0, 1)
+    moved = [(parameter.detach() - old).flatten() for parameter, old in zip(model.parameters(), before, strict=True)]
+    assert torch.cat(moved).norm().item() == pytest.approx(0.01, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("precision", "types"),
+    [
+        ("float32", (torch.float32, torch.float32)),
+        ("bfloat16", (torch.float32, torch.bfloat16)),
+        ("pure_bfloat16", (torch.bfloat16, torch.bfloat16)),
+    ],
+)
+def test_precisions(precision: str, types: tuple[torch.dtype, torch.dtype]) -> None:
+    seen = []
+
+    class Task(toy.Regression):
+        def loss(self, model: Callable[..., Any], batch: toy.Points) -> Loss:
+            batch = toy.Points(batch.x.to(network[0].weight.dtype), batch.y)
+            seen.append((network[0].weight.dtype, model(batch.x).dtype))
+            return super().loss(model, batch)
+
+    network = nn.Sequential(nn.Linear(2, 1))
+    start = network[0].weight.detach().clone()
+    step = stepper(network, Task(), precision=precision, ema=0.5)
+    step.update(points(4), 4, 1e-3, 1)
+    assert seen == [types]
+    assert step.masters.full[0].dtype == torch.float32
+    assert 0 < (step.masters.full[0] - start).abs().max() < 0.02
+    assert torch.isfinite(torch.tensor(step.figures()["loss"]))
+
+
+def test_the_window_comes_back() -> None:
+    batches = points(3, 4, 5)
+    whole, broken, resumed = (stepper(toy.network(0.0)) for _ in range(3))
+    for batch in batches:
+        whole.update([batch], batch.count, 0.0, 1)
+    for batch in batches[:2]:
+        broken.update([batch], batch.count, 0.0, 1)
+    resumed.load_state(broken.state())
+    assert broken.state() == broken.state()  # asking changes nothing
+    resumed.update([batches[2]], 5, 0.0, 1)
+    assert resumed.counted == 12
+    assert resumed.figures() == whole.figures()
+
+
+# ── on a GPU ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def small_transformer(task: Translation) -> nn.Module:
+    torch.manual_seed(5)
+    sizes = {"dim": 16, "hidden_dim": 32, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1}
+    return Transformer(TransformerConfig(*task.vocabularies, **sizes, dropout=0.0, tie="output"))
+
+
+def small_bahdanau(task: Translation) -> nn.Module:
+    return toy.translator(task, dropout=0.0)
+
+
+@pytest.mark.gpu
+@pytest.mark.bare
+@pytest.mark.parametrize("build", [small_bahdanau, small_transformer])
+@pytest.mark.parametrize(
+    "settings", [{}, {"optimiser": "adadelta", "lr": 1.0}, {"ema": 0.9, "schedule": "cosine"}], ids=str
+)
+def test_captured_is_eager(tmp_path: Path, build: Callable[[Translation], nn.Module], settings: dict[str, Any]) -> None:
+    task, world = toy.translation(fit=4), World(0, 1, torch.device("cuda", 0))
+    for name, capture in {"eager": False, "captured": True}.items():
+        options = {"steps": 20, "log_every": 3, "evaluate_every": 10, **settings}
+        toy.run(tmp_path / name, task=task, model=build(task), world=world, capture=capture, **options)
+    eager, captured = toy.losses(tmp_path / "eager"), toy.losses(tmp_path / "captured")
+    assert captured == pytest.approx(eager, rel=1e-4)
+    assert eager[-1] < eager[0]
+
+
+@pytest.mark.gpu
+@pytest.mark.bare
+@pytest.mark.parametrize("precision", ["float32", "pure_bfloat16"])
+def test_a_captured_run_resumes(tmp_path: Path, precision: str) -> None:
+    """With dropout: graphs are recorded at other steps after resuming, and the noise must not know."""
+    world = World(0, 1, torch.device("cuda", 0))
+    options = {"world": world, "capture": True, "precision": precision, "ema": 0.9, "steps": 12, "save_every": 5}
+    toy.run(tmp_path / "whole", task=toy.translation(fit=4), **options)
+    with pytest.raises(toy.Stop):
+        toy.run(tmp_path / "broken", task=toy.translation(fit=4), watch=toy.stop_at(7), **options)
+    toy.run(tmp_path / "broken", task=toy.translation(fit=4), resume=True, **options)
+    assert toy.losses(tmp_path / "broken") == pytest.approx(toy.losses(tmp_path / "whole"), rel=1e-4)

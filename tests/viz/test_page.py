@@ -1,0 +1,277 @@
+import re
+from html.parser import HTMLParser
+from importlib import resources
+
+import numpy as np
+import pytest
+import torch
+
+from regard.base import ConfigError, ShapeError
+from regard.viz import RunReport, Sample, report_page
+from regard.viz.page import _LEVELS
+
+EVIL = "<b>&\"'</script><script>alert(1)</script>"
+VOID = {"meta", "br", "wbr", "img", "link", "input", "hr"}
+LENGTHS = [("1–10", 30.0, 80), ("11–20", None, 0), ("21–30", 12.0, 7)]
+RECORDS = [
+    {"step": 1, "kind": "train", "loss": 4.0},
+    {"step": 2, "kind": "train", "loss": 3.0},
+    {"step": 2, "kind": "valid", "loss": 3.5, "bleu": 12.0},
+]
+
+
+class Page(HTMLParser):
+    """The elements of a page with their attributes; fails where tags do not nest."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.open, self.words = [], [], []
+        self.feed(text)
+        self.close()
+        assert not self.open, f"left open: {self.open}"
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if not self.open or self.open[-1] not in ("style", "script"):
+            self.words.append(data)
+
+    def all(self, tag, kind=None):
+        return [
+            attrs
+            for name, attrs in self.elements
+            if name == tag and (not kind or kind in attrs.get("class", "").split())
+        ]
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+
+def weights(rows, columns, seed=0):
+    return np.random.default_rng(seed).dirichlet(np.full(columns, 0.2), rows)
+
+
+def sample(rows=("la", "maison"), columns=("the", "house", "."), **more):
+    return Sample("the house .", "la maison .", "la maison", rows, columns, weights(len(rows), len(columns)), **more)
+
+
+@pytest.fixture(scope="module")
+def three():
+    heads = {f"head {head}": weights(2, 3, head) for head in range(4)}
+    runs = [
+        RunReport(
+            "plain", "Cho et al., https://arxiv.org/abs/1406.1078.", samples=[Sample("the house .", "", "maison")]
+        ),
+        RunReport(
+            "additive",
+            scores={"BLEU": "26.75\nnrefs:1|case:mixed", "chrF": "50.1"},
+            facts={"Parameters": "51 M"},
+            curves=RECORDS,
+            lengths=LENGTHS,
+            samples=[sample()],
+        ),
+        RunReport("heads", curves=RECORDS, lengths=LENGTHS, facts={"Steps": "2"}, samples=[sample(panels=heads)]),
+    ]
+    return report_page(runs, title="Three runs", intro="First.\n\nSecond, with https://example.org/a_(b).")
+
+
+def test_the_page_stands_alone(three):
+    page = Page(three)
+    assert [attrs for tag, attrs in page.elements if "src" in attrs or "srcset" in attrs] == []
+    assert page.all("link") == []
+    for tag, attrs in page.elements:
+        href = attrs.get("href", attrs.get("xlink:href", ""))
+        assert not href or href.startswith("#") or (tag == "a" and href.startswith("https://")), (tag, href)
+        assert "url(" not in attrs.get("style", "").replace("url(#", "")
+    assert "@import" not in three
+    assert "default-src 'none'" in next(attrs["content"] for attrs in page.all("meta") if "http-equiv" in attrs)
+    style = re.search(r"<style>(.*?)</style>", three, re.DOTALL)[1]
+    assert "url(" not in style
+    assert "prefers-color-scheme: dark" in style
+    assert "@media print" in style
+
+
+def test_ids_are_unique_and_references_lead_somewhere(three):
+    elements = Page(three).elements
+    ids = [attrs["id"] for _, attrs in elements if "id" in attrs]
+    assert len(ids) == len(set(ids)) > 20
+    used = {attrs["href"][1:] for tag, attrs in elements if tag == "use"} | set(re.findall(r"url\(#([^)]+)\)", three))
+    assert used == set(ids), "only what is used is named"
+
+
+def test_the_table_has_runs_as_columns(three):
+    page = Page(three)
+    table = three[three.index("<table") : three.index("</table>")]
+    assert [len(re.findall("<th|<td", line)) for line in table.split("<tr")[1:]] == [4] * 5
+    assert table.count('<td><span class="empty">') == 8, "a run may lack a score or a fact"
+    assert "26.75<small>nrefs:1|<wbr>case:mixed</small>" in table
+    assert table.index("BLEU") < table.index("chrF") < table.index("Parameters") < table.index("Steps")
+    assert {attrs["href"] for attrs in page.all("a")} == {
+        "https://arxiv.org/abs/1406.1078",
+        "https://example.org/a_(b)",
+    }
+    assert 'href="https://arxiv.org/abs/1406.1078">arxiv.org/abs/1406.1078</a>.' in three
+    assert len(re.findall(r'<p dir="auto">', three)) == 2
+
+
+def test_figures_are_drawn_in_the_colours_of_the_page(three):
+    page = Page(three)
+    pictures = re.findall(r"<figcaption>([^<]+)</figcaption>\n(<svg .*?</svg>)", three, re.DOTALL)
+    assert [name for name, _ in pictures] == ["BLEU by length of the source", "Loss", "BLEU during training"]
+    for _, svg in pictures:
+        assert "var(--c2)" in svg, "the second run keeps its colour where the first has no numbers"
+        assert "var(--c3)" in svg
+        assert "var(--c1)" not in svg
+        assert not re.search(r"#[0-9a-f]{6}", svg), "all colours follow the scheme"
+        assert len(svg) < 40_000
+        assert "<style" not in svg
+    assert len(page.all("svg", "key")) == 3 + 3 + 2
+
+
+def test_runs_on_different_test_sets_have_figures_of_their_own():
+    runs = [RunReport("a", lengths=LENGTHS), RunReport("b", lengths=[("1–9", 3.0, 4)]), RunReport("c", lengths=LENGTHS)]
+    assert report_page(runs, title="t").count("<figcaption>BLEU by length") == 2
+
+
+def test_a_sentence_comes_once_with_all_outputs(three):
+    page = Page(three)
+    assert len(page.all("article", "sample")) == 1
+    assert len(page.all("dd", "output")) == 3
+    assert len(page.all("dd", "reference")) == 1
+    assert len(page.all("figure", "map")) == 2, "a run without attention has no alignment"
+
+
+def test_weights_are_embedded_in_thousandths(three):
+    maps = Page(three).all("figure", "map")
+    found = [[int(part or 0) / 1000 for part in row.split(",")] for row in maps[0]["data-weights"].split(";")]
+    assert np.allclose(found, weights(2, 3), atol=5.01e-4)
+    options = Page(three).all("option")
+    assert ["data-weights" in option for option in options] == [False, True, True, True, True]
+    assert [name for name in ("weights", "head 0", "head 3") if f">{name}</option>" in three] == [
+        "weights", "head 0", "head 3",
+    ]  # fmt: skip
+
+
+def test_the_picture_is_there_without_the_script():
+    given = Sample("a b", "", "x y", ["x", "y"], ["a", "b"], torch.tensor([[1.0, 0.0], [0.25, 0.5]]))
+    text = report_page([RunReport("r", samples=[given])], title="t")
+    cells = re.findall(r'<path fill-opacity="([^"]+)" d="([^"]+)"/>', text)
+    assert cells == [("0.25", "M0 1h1v1h-1z"), ("0.5", "M1 1h1v1h-1z"), ("1", "M0 0h1v1h-1z")]
+    assert "largest weight 1.000" in text
+    assert 'data-weights="1000,;250,500"' in text
+
+
+def test_everything_is_escaped():
+    run = RunReport(
+        EVIL, EVIL, {EVIL: EVIL + "\n" + EVIL}, {EVIL: "javascript:alert(1) https://a.org/" + EVIL}, [], LENGTHS,
+        [Sample(EVIL, EVIL, EVIL, [EVIL], [EVIL], [[1.0]], {EVIL: [[0.5]], "other": [[0.1]]})],
+    )  # fmt: skip
+    text = report_page([run], title=EVIL, intro=EVIL)
+    page = Page(text)
+    assert len(page.all("script")) == 2
+    assert page.all("b") == [{}], "the number of the sentence only"
+    assert page.text.count(EVIL) > 12
+    assert {attrs["href"] for attrs in page.all("a")} == {"https://a.org/"}
+
+
+def test_characters_that_html_cannot_hold():
+    text = report_page([RunReport("a\x00b\ud800", samples=[Sample("s\x1b", "", "o")])], title="t")
+    assert "a\ufffdb\ufffd" in text
+    text.encode()
+
+
+def test_sub_words_and_other_scripts():
+    rows = ["▁mais", "on", "▁", "\n", "", "."]
+    columns = ["他", "早上", "مدرسة", "a▁b"]
+    given = Sample("他早上", "", "ولد", rows, columns, weights(6, 4))
+    text = report_page([RunReport("r", samples=[given])], title="t")
+    labels = re.findall(r'<span dir="auto"( class="\w+")?>([^<]*)</span>', text[text.index('<div class="columns">') :])
+    assert [label for _, label in labels] == ["他", "早上", "مدرسة", "a␣b", "mais", "on", "␣", "⏎", "␣", "."]
+    assert [kind.strip() for kind, _ in labels if kind] == ['class="upright"'] * 2 + ['class="inner"']
+    assert '<dd class="output" dir="auto">ولد' in text
+
+
+def test_several_references_and_empty_outputs():
+    given = [Sample("s", "one\ntwo", ""), Sample("t")]
+    page = Page(report_page([RunReport("r", samples=given)], title="t"))
+    assert len(page.all("dd", "reference")) == 2
+    assert page.text.count("nothing") == 2
+
+
+@pytest.mark.parametrize("number", [1, 8])
+def test_one_and_eight_runs(number):
+    runs = [RunReport(f"run {place}", samples=[sample()]) for place in range(number)]
+    page = Page(report_page(runs, title="t"))
+    assert len(page.all("figure", "map")) == number
+    assert {attrs["class"] for attrs in page.all("svg", "key")} == {f"key k{place + 1}" for place in range(number)}
+
+
+def test_parts_without_content_are_left_out():
+    text = report_page([RunReport("r", samples=[])], title="t")
+    assert re.findall("<h2>(.*?)</h2>", text) == ["Runs"]
+    assert "<p" not in text[text.index("<body>") : text.index("<main>")]
+    nothing = RunReport("r", lengths=[("1–10", float("nan"), 0)], curves=[{"step": 1, "loss": float("nan")}])
+    assert "Curves" not in report_page([nothing], title="t")
+
+
+def test_a_report_is_small():
+    rows = [f"▁word{place}" for place in range(30)]
+    heads = {f"layer {layer} · head {head}": weights(30, 30, head) for layer in range(2) for head in range(4)}
+    many = [Sample(f"{number}", "r", "o", rows, rows, weights(30, 30, number), heads) for number in range(12)]
+    text = report_page([RunReport(name, samples=many) for name in "abc"], title="t")
+    assert len(text.encode()) < 1_400_000, "figures need 100 kB more"
+    assert (text.count("<details open>"), text.count("<details>")) == (3, 9)
+
+
+def test_a_report_is_the_same_each_time():
+    runs = [RunReport("a", lengths=LENGTHS, samples=[sample()])]
+    assert report_page(runs, title="t") == report_page(runs, title="t")
+
+
+def test_the_script_has_the_same_levels():
+    script = resources.files("regard.viz").joinpath("page.js").read_text()
+    assert f"const LEVELS = {_LEVELS};" in script
+
+
+@pytest.mark.parametrize(
+    ("runs", "error", "message"),
+    [
+        ([], ConfigError, "a report needs runs: got none; expected at least one RunReport"),
+        ([RunReport("a"), RunReport("a")], ConfigError, "runs must have different names: got a twice. Cure: rename"),
+        (
+            [RunReport("a", samples=[Sample("s", "", "o", ["x"], ["y", "z"], [[1.0]])])],
+            ShapeError,
+            r"weights do not fit the tokens of sentence 1 of 'a': got shape \[1, 1\]; expected \[1, 2\]: 1 rows",
+        ),
+        (
+            [RunReport("a", samples=[Sample("s", "", "o", ["x"], ["y"], panels={"h": [[[1.0]]]})])],
+            ShapeError,
+            r"weights do not fit the tokens of sentence 1 of 'a': got shape \[1, 1, 1\]",
+        ),
+        (
+            [RunReport("a", samples=[Sample("s", "", "o", ["x"], ["y"], [[float("nan")]])])],
+            ConfigError,
+            "weights of sentence 1 of 'a' are not finite. Cure: show weights, not masked scores",
+        ),
+        (
+            [RunReport("a", samples=[Sample("s", "", "o", ["x", "y"], ["y"], [[1.0], [1.0, 2.0]])])],
+            ShapeError,
+            r"weights of sentence 1 of 'a' are no array of numbers: expected shape \[2, 1\]",
+        ),
+        ([RunReport("a", lengths=[("1–10", 2.0)])], ConfigError, "a bucket of 'a' is not a triple"),
+    ],
+    ids=["none", "twice", "shape", "panel", "nan", "ragged", "bucket"],
+)
+def test_wrong_reports(runs, error, message):
+    with pytest.raises(error, match=message):
+        report_page(runs, title="t")

@@ -1,0 +1,54 @@
+"""Rewrite the tables of results in the documents from src/regard/recipes/results/*.json.
+
+    python tools/make_ledger.py            rewrite what is stale, and name it
+    python tools/make_ledger.py --check    change nothing; exit status 1 if a page is stale
+
+A table stands between `<!-- ledger: recipe, recipe -->` and `<!-- end -->`; `all` stands for every recipe.
+"""
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+from regard.base import write_atomically
+from regard.recipes import RECIPES, table
+
+ROOT = Path(__file__).parents[1]
+BLOCK = re.compile(r"(<!-- ledger: (?P<names>.*?) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def pages() -> list[Path]:
+    """Documents that may hold tables."""
+    return [*sorted((ROOT / "docs" / "papers").glob("*.md")), ROOT / "docs" / "reproduction.md"]
+
+
+def rewritten(text: str) -> str:
+    """The page with its tables made anew."""
+    return BLOCK.sub(lambda match: f"{match[1]}\n{made(match['names'])}\n\n{match[3]}", text)
+
+
+def made(names: str) -> str:
+    """The table of these recipes."""
+    chosen = list(RECIPES) if names.strip() == "all" else [name.strip() for name in names.split(",")]
+    if unknown := [name for name in chosen if name not in RECIPES]:
+        raise SystemExit(f"there is no recipe {unknown[0]!r}")
+    recipes = {name: RECIPES[name]() for name in chosen}
+    data = {name: f"{each.task.corpus} {each.task.source}→{each.task.target}" for name, each in recipes.items()}
+    return table(chosen, {name: each.published for name, each in recipes.items()}, data=data)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="change nothing; exit status 1 if a page is stale")
+    asked = parser.parse_args()
+    stale = [page for page in pages() if rewritten(page.read_text()) != page.read_text()]
+    for page in stale:
+        print(f"{page.relative_to(ROOT)} {'is stale: run tools/make_ledger.py' if asked.check else 'is new'}")
+        if not asked.check:
+            write_atomically(page, rewritten(page.read_text()))
+    return 1 if stale and asked.check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
