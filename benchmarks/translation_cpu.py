@@ -253,7 +253,7 @@ def main() -> None:
     for name, default in numbers.items():
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument(
-        "--learn", type=int, default=400, help="steps of training before decoding, so that sentences end"
+        "--learn", type=int, default=300, help="steps of training before decoding, so that sentences end"
     )
     parser.add_argument(
         "--bf16", action=argparse.BooleanOptionalAction, default=has_amx(), help="bfloat16 autocast too"

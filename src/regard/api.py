@@ -73,6 +73,8 @@ class Model:
         self, texts: Sequence[str], *, beam: int | None = None, nbest: int = 5, **search: Any
     ) -> list[list[Prediction]]:
         """The best few translations of each text, best first."""
+        for number, text in enumerate(texts, 1):
+            _check_text(text, number)
         return self.task.predict(self.module, texts, how=self._search(beam, nbest, search))
 
     def evaluate(self, split: str = "test", *, beam: int | None = None, **search: Any) -> Score:
@@ -270,6 +272,15 @@ def _spread(task: Translation, split: str, samples: int) -> list[int]:
 
 def _distinct(names: list[str]) -> list[str]:
     return [name if names.count(name) == 1 else f"{name} ({place + 1})" for place, name in enumerate(names)]
+
+
+def _check_text(text: str, number: int) -> None:
+    """Python lets bytes that are no UTF-8 into a string, as lone surrogates; models cannot read them."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        got = f"{error.object[error.start]!r} at position {error.start}"
+        raise RegardError(f"text {number} is no Unicode", got=got, cure="give it in UTF-8") from error
 
 
 def _ids(codec: Codec, tokens: list[str]) -> list[int]:

@@ -28,6 +28,20 @@ def trained(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def transformer(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder where a Transformer of two layers and two heads was trained on a.tsv, in joint sub-words."""
+    folder = tmp_path_factory.mktemp("transformer")
+    shutil.copy(text / "a.tsv", folder)
+    settings = [setting for setting in SIZES if not setting.startswith("model")]
+    sizes = ["model.dim=8", "model.hidden_dim=8", "model.num_heads=2", "model.tie=all", "train.steps=2"]
+    units = ["task.units=bpe", "task.vocabulary=60", "task.joint=true"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert main(["train", "transformer/plain_en_fr", "--source", "a.tsv", "--set", *settings, *sizes, *units]) == 0
+    return folder
+
+
 @pytest.fixture
 def run(trained: Path, tmp_path: Path) -> Path:
     """A copy of `trained`, to do with as one likes."""

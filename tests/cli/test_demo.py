@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 from tiny import SIZES
 
+from regard import api
+from regard.cli.demo import _draw
 from regard.cli.main import main
+from regard.data import EOS
 from regard.recipes import RECIPES, Recipe, change, with_files
 
 
@@ -26,8 +29,9 @@ def _small(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_small")
 def test_both_are_trained_compared_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "new" / "demo"
-    for _ in range(2):  # a second time, over the first
-        assert main(["demo", "--seconds", "0.3", "--out", str(folder)]) == 0
+    (folder / "with_attention" / "checkpoints" / "step_00000001").mkdir(parents=True)  # of an earlier one
+    (folder / "with_attention" / "recipe.json").touch()
+    assert main(["demo", "--seconds", "0.2", "--out", str(folder)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == str(folder / "report.html")
     page = Path(lines[-1]).read_text()
@@ -60,6 +64,15 @@ def test_what_is_no_run_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("regard.api.train", stop)
     assert main(["demo", "--seconds", "1", "--out", str(tmp_path)]) == 130
     assert mine.read_text() == "dear"
+
+
+def test_a_model_that_says_nothing_is_drawn_too(trained: Path, tmp_path: Path) -> None:
+    model = api.load(trained, device="cpu")
+    size = len(model.task.codecs[1])
+    biases = [parameter for parameter in model.module.parameters() if parameter.shape == (size,)]
+    biases[0].data[EOS] = 1e4
+    assert model.translate("the cat.").tokens == []
+    assert _draw(model, tmp_path).read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_true_recipes_are_twins_on_the_embedded_corpus() -> None:

@@ -32,9 +32,3 @@ def test_two_runs_side_by_side(run: Path, tmp_path: Path, monkeypatch: pytest.Mo
     assert text.count("<article") == 2  # each has both translations
     assert text.count('class="output"') == 4
     assert (run / "result_valid.json").exists()
-
-
-def test_no_samples(run: Path, tmp_path: Path) -> None:
-    page = tmp_path / "report.html"
-    assert main(["report", str(run), "--samples", "0", "--out", str(page)]) == 0
-    assert "<article" not in page.read_text()

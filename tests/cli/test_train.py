@@ -58,21 +58,12 @@ def test_one_table_is_as_good_as_two_files(
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
 
 
-def test_the_folder_has_a_name_of_its_own(
-    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    shutil.copy(text / "a.tsv", tmp_path)
-    settings = [setting for setting in SIZES if not setting.startswith("model")]
-    sizes = ["model.dim=8", "model.hidden_dim=8", "model.num_heads=2", "task.units=bpe", "task.vocabulary=60"]
-    units = ["task.joint=true", "model.tie=all", "train.steps=2"]
-    assert main(["train", "transformer/plain_en_fr", "--source", "a.tsv", "--set", *settings, *sizes, *units]) == 0
-    assert "in runs/transformer_plain_en_fr\n" in capsys.readouterr().out
+def test_the_folder_has_a_name_of_its_own(transformer: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")  # the run knows where its text is
-    model = api.load(tmp_path / "runs" / "transformer_plain_en_fr")
+    model = api.load(transformer / "runs" / "transformer_plain_en_fr")
+    assert model.name == "transformer_plain_en_fr"
     assert model.task.vocabularies == (60, 60)
-    assert model.evaluate("test").details["sentences"] == 6
-    assert model.translate("the cat.").text is not None
+    assert model.evaluate("test", beam=1, max_ratio=0.1).details["sentences"] == 6
 
 
 def test_settings_may_come_in_several_parts(text: Path, tmp_path: Path) -> None:

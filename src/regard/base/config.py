@@ -13,7 +13,7 @@ Run(steps=7, optim=Optim(lr=0.0003, betas=(0.9, 0.98)))
 >>> override(Run(), ["optm.lr=1"])
 Traceback (most recent call last):
     ...
-regard.base.errors.ConfigError: unknown setting 'optm'; known: steps, optim. Cure: did you mean 'optim'?.
+regard.base.errors.ConfigError: unknown setting 'optm'; known: steps, optim. Cure: did you mean 'optim'?
 """
 
 import dataclasses

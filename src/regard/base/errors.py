@@ -13,7 +13,8 @@ class RegardError(ValueError):
         self.what, self.got, self.expected, self.cure = what, got, expected, cure
         facts = [f"{name} {value}" for name, value in (("got", got), ("expected", expected)) if value is not None]
         text = what + (": " + "; ".join(facts) if facts else "")
-        super().__init__(text + (f". Cure: {cure}." if cure else ""))
+        end = "" if cure and cure.endswith("?") else "."
+        super().__init__(text + (f". Cure: {cure}{end}" if cure else ""))
 
 
 class ShapeError(RegardError):

@@ -62,7 +62,7 @@ def _compare(models: dict[str, api.Model]) -> None:
 
 
 def _draw(model: api.Model, folder: Path) -> Path:
-    found = model.translate(SENTENCE, min_steps=1)  # a word at least, so that there is something to draw
+    found = model.translate(SENTENCE, min_steps=2)  # a word at least, before the end
     print(f"\n  {SENTENCE}\n  → {found.text}")
     return save(heatmap(found.weights, found.tokens, found.source_tokens), folder / "alignment.png").resolve()
 
