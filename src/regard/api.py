@@ -241,7 +241,7 @@ def _view(model: Model, name: str, split: str, samples: int) -> RunReport:
 
 
 def _samples(model: Model, split: str, numbers: list[int]) -> list[Sample]:
-    lines, references = model.task._split(split).source, model.task.references(split)
+    lines, references = model.task.text(split).source, model.task.references(split)
     shown = []
     for place, found in enumerate(model.translate([lines[number] for number in numbers])):
         layers = model.heads(found) if place < 3 else {}
@@ -263,7 +263,7 @@ def _samples(model: Model, split: str, numbers: list[int]) -> list[Sample]:
 
 def _spread(task: Translation, split: str, samples: int) -> list[int]:
     """Sentences of all lengths, the same ones every time."""
-    lines = task._split(split).source
+    lines = task.text(split).source
     order = sorted(range(len(lines)), key=lambda number: (len(lines[number].split()), number))
     count = min(samples, len(order))
     between = [order[(2 * place + 1) * len(order) // (2 * count)] for place in range(count - 1)]

@@ -14,7 +14,7 @@ def plain_en_fr() -> Recipe:
         paper="bahdanau",
         model=BahdanauConfig(0, 0, embed_dim=128, hidden_dim=192, align_dim=128, maxout_dim=128, published_start=False),
         task=TranslationConfig(lower=True, batch_size=64, batch_tokens=None, edges=(5, 8, 11)),
-        train=Train(steps=3000, lr=2e-3, schedule="linear", floor=0.05, evaluate_every=1000, save_every=1000),
+        train=Train(steps=3000, lr=3e-3, schedule="linear", floor=0.05, evaluate_every=1000, save_every=1000),
         note="plain everyday sentences, English to French, on a CPU",
     )
 

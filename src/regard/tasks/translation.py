@@ -122,7 +122,7 @@ class Translation:
     @torch.no_grad()
     def evaluate(self, model: nn.Module, split: str, *, search: Search | None = None, full: bool = False) -> Score:
         """Loss and greedy BLEU (tokenised, lower-cased) of a split; with `full` the beam, and every score there is."""
-        text = self._split(split)
+        text = self.text(split)
         device = next(model.parameters()).device
         was_training = model.training
         model.eval()
@@ -169,7 +169,7 @@ class Translation:
         """Every reference of every sentence of a split."""
         if self.config.corpus == "tatoeba_plain" and split in ("valid", "test") and not self._own:
             return tatoeba_plain_references(split)
-        return [[line] for line in self._split(split).target]
+        return [[line] for line in self.text(split).target]
 
     def _translated(self, model: nn.Module, texts: Sequence[str], how: Search) -> tuple[list[Prediction], float]:
         start = time.perf_counter()
@@ -192,7 +192,8 @@ class Translation:
     def _lowers(self) -> bool:
         return self.config.lower and self.config.units != "words"  # words are lower-cased by their codec
 
-    def _split(self, split: str) -> ParallelText:
+    def text(self, split: str) -> ParallelText:
+        """The pairs of a split; "newstest2008" to "newstest2014" are there for the languages that they have."""
         if re.fullmatch(r"newstest20\d\d", split):  # out of domain, for whoever asks
             return CORPORA["newstest"](int(split[-4:]), self.config.source, self.config.target)  # type: ignore[no-any-return]
         if split in self.splits:
@@ -202,7 +203,7 @@ class Translation:
         raise ConfigError("unknown split", got=repr(split), expected=f"one of {', '.join(known)}", cure=cure)
 
     def _encoded(self, split: str) -> Iterator[Pair]:
-        text, (source, target) = self._split(split), self.codecs
+        text, (source, target) = self.text(split), self.codecs
         lower, limit = self._lowers, self.config.max_words if split == "train" else None
         for first, second in zip(_cased(text.source, lower), _cased(text.target, lower), strict=True):
             if limit is None or max(len(first.split()), len(second.split())) <= limit:
