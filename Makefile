@@ -50,7 +50,6 @@ format: $(READY)
 
 bench: $(READY)
 	@$(BIN)/python benchmarks/multihead.py
-	@$(BIN)/python benchmarks/translation_cpu.py
 
 clean:
 	rm -rf .venv demo tour runs .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis

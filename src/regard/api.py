@@ -262,12 +262,17 @@ def _samples(model: Model, split: str, numbers: list[int]) -> list[Sample]:
 
 
 def _spread(task: Translation, split: str, samples: int) -> list[int]:
-    """Sentences of all lengths, the same ones every time."""
+    """Sentences of all lengths, evenly from the shortest to the longest, the same ones every time."""
     lines = task.text(split).source
     order = sorted(range(len(lines)), key=lambda number: (len(lines[number].split()), number))
     count = min(samples, len(order))
-    between = [order[(2 * place + 1) * len(order) // (2 * count)] for place in range(count - 1)]
-    return between + order[-1:] if count else []
+    lengths = [len(lines[number].split()) for number in order]
+    chosen: list[int] = []
+    for place in range(count):
+        wanted = lengths[0] + place * (lengths[-1] - lengths[0]) / max(count - 1, 1)
+        left = [rank for rank in range(len(order)) if rank not in chosen]
+        chosen.append(min(left, key=lambda rank: abs(lengths[rank] - wanted)))
+    return [order[rank] for rank in sorted(chosen)]
 
 
 def _distinct(names: list[str]) -> list[str]:

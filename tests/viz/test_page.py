@@ -16,6 +16,7 @@ LENGTHS = [("1–10", 30.0, 80), ("11–20", None, 0), ("21–30", 12.0, 7)]
 RECORDS = [
     {"step": 1, "kind": "train", "loss": 4.0},
     {"step": 2, "kind": "train", "loss": 3.0},
+    {"step": 1, "kind": "valid", "loss": 3.9, "bleu": 4.0},
     {"step": 2, "kind": "valid", "loss": 3.5, "bleu": 12.0},
 ]
 
@@ -136,6 +137,12 @@ def test_figures_are_drawn_in_the_colours_of_the_page(three):
         assert len(svg) < 40_000
         assert "<style" not in svg
     assert len(page.all("svg", "key")) == 3 + 3 + 2
+
+
+def test_one_evaluation_is_no_curve():
+    page = report_page([RunReport("a", curves=RECORDS[:2] + RECORDS[-1:])], title="t")
+    assert "<figcaption>Loss" in page
+    assert "BLEU during training" not in page
 
 
 def test_runs_on_different_test_sets_have_figures_of_their_own():

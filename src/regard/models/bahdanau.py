@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from regard.attention import AttentionOutput, Mask
 from regard.decode import Step
 from regard.models.translator import Memory, Translated, Translator
-from regard.nn import Bidirectional, DeepOutput, build_attention
+from regard.nn import Bidirectional, DeepOutput, Dropout, build_attention
 from regard.score import Additive, Prepared
 
 
@@ -68,7 +68,7 @@ class Bahdanau(Translator):
         self.output = DeepOutput(
             hidden, embed, 2 * hidden, maxout_dim=config.maxout_dim, vocabulary=config.target_vocabulary
         )
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         if config.published_start:
             self._initialise()
 

@@ -18,7 +18,7 @@ from regard.attention import AttentionOutput, Learned, Mask
 from regard.base import ConfigError
 from regard.decode import Step
 from regard.models.translator import Memory, Translated, Translator
-from regard.nn import build_attention, padding
+from regard.nn import Dropout, build_attention, padding
 from regard.score import Prepared
 
 HALF = math.sqrt(0.5)  # the sum of two parts of one variance, times this, has that variance again (3.4)
@@ -140,7 +140,7 @@ class ConvS2S(Translator):
         self.target_in, self.target_out = _linear(embed, dim, dropout=dropout), _linear(dim, config.output_dim)
         self.decoder = nn.ModuleList(DecoderBlock(config) for _ in range(config.decoder_layers))
         self.to_logits = _linear(config.output_dim, config.target_vocabulary, dropout=dropout)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def encode(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"]) -> Memory:
         """Values (z + e)·√0.5 and, as the summary, the keys z. Padding is zero at the door of every block."""

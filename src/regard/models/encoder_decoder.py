@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard.decode import Step
 from regard.models.translator import Memory, Translated, Translator
-from regard.nn import DeepOutput, LSTMState, StackedLSTM, final_output, reverse, run_lstm
+from regard.nn import DeepOutput, Dropout, LSTMState, StackedLSTM, final_output, reverse, run_lstm
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Cho(Translator):
         self.output = DeepOutput(
             hidden, embed, hidden, maxout_dim=config.maxout_dim, vocabulary=config.target_vocabulary
         )
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def encode(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"]) -> Memory:
         """c = tanh(V h_N), h_N the state at the last real word."""
@@ -112,7 +112,7 @@ class Sutskever(Translator):
         self.encoder = StackedLSTM(embed, hidden, layers, dropout=config.dropout)
         self.decoder = StackedLSTM(embed, hidden, layers, dropout=config.dropout)
         self.to_logits = nn.Linear(hidden, config.target_vocabulary)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -0.08, 0.08)
 

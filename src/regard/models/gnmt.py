@@ -15,7 +15,7 @@ from regard.attention import AttentionOutput, Mask
 from regard.base import ConfigError
 from regard.decode import Step
 from regard.models.translator import Memory, Translated, Translator
-from regard.nn import Bidirectional, LSTMState, build_attention, padding, run_lstm
+from regard.nn import Bidirectional, Dropout, LSTMState, build_attention, padding, run_lstm
 from regard.score import Prepared
 
 
@@ -78,7 +78,7 @@ class GNMT(Translator):
             nn.LSTM(hidden + context, hidden, batch_first=True) for _ in range(config.decoder_layers - 1)
         )
         self.to_logits = nn.Linear(hidden, config.target_vocabulary)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         if config.published_start:
             for parameter in self.parameters():
                 nn.init.uniform_(parameter, -0.04, 0.04)  # 8.3

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from regard.attention import AttentionOutput, Mask
 from regard.decode import Step
 from regard.models.translator import Memory, Translated, Translator
-from regard.nn import LSTMState, StackedLSTM, build_attention, reverse, run_lstm
+from regard.nn import Dropout, LSTMState, StackedLSTM, build_attention, reverse, run_lstm
 from regard.score import Prepared
 
 
@@ -82,7 +82,7 @@ class Luong(Translator):
         )
         self.combine = nn.Linear(2 * hidden, hidden, bias=False)  # W_c
         self.to_logits = nn.Linear(hidden, config.target_vocabulary, bias=False)  # W_s
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         if config.published_start:
             for parameter in self.parameters():
                 nn.init.uniform_(parameter, -0.1, 0.1)

@@ -14,7 +14,7 @@ from regard.attention import POSITIONS, ALiBi, Attention, Cache, Learned, Mask, 
 from regard.base import ConfigError
 from regard.decode import Shared, Step
 from regard.models.translator import Memory, Translated, Translator
-from regard.nn import DecoderLayer, EncoderLayer, build_attention
+from regard.nn import DecoderLayer, Dropout, EncoderLayer, build_attention
 from regard.score import SCORES
 
 TIES = ("all", "output", "none")
@@ -113,11 +113,7 @@ class Transformer(Translator):
         )
         norms = (nn.LayerNorm(config.dim) if config.pre_norm else nn.Identity() for _ in range(2))
         self.encoder_norm, self.decoder_norm = norms
-        self.dropout = nn.Dropout(config.dropout)
-        for module in list(self.modules()):
-            for name, part in module.named_children():
-                if type(part) is nn.Dropout:
-                    setattr(module, name, _Dropout(part.p))
+        self.dropout = Dropout(config.dropout)
 
     def encode(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"]) -> Memory:
         """The top of the encoder, [b k dim]."""
@@ -216,25 +212,6 @@ class Transformer(Translator):
         if self.config.position == "alibi":
             return ALiBi(heads)
         return Relative(heads, width) if self.config.position == "relative" else None
-
-
-class _Dropout(nn.Dropout):
-    """`nn.Dropout` with quicker chance on a CPU, where a sixth of a training step goes into random numbers.
-
-    One number of 64 bits decides for four entries, each by 16 of them. So p is rounded to a multiple of 2⁻¹⁶, and what
-    stays is scaled by what that makes of 1 / (1 − p).
-    """
-
-    def forward(self, x: Tensor) -> Tensor:
-        """x, each entry with probability p zero, and the others larger by so much that the mean stays."""
-        if not self.training:
-            return x
-        dropped = round(self.p * 2**16)
-        if not 0 < dropped < 2**16 or x.device.type != "cpu" or torch.compiler.is_compiling():
-            return super().forward(x)
-        chance = torch.empty((x.numel() + 3) // 4, dtype=torch.long).random_(-(2**63), None)
-        kept = chance.view(torch.int16)[: x.numel()].view(x.shape) >= dropped - 2**15
-        return x * kept.to(x.dtype).mul_(2**16 / (2**16 - dropped))
 
 
 def _check(config: TransformerConfig) -> None:

@@ -1,6 +1,7 @@
 """Parts that models share."""
 
 from regard.nn.attentions import build_attention
+from regard.nn.dropout import Dropout
 from regard.nn.loss import token_loss
 from regard.nn.output import DeepOutput
 from regard.nn.recurrent import Bidirectional, LSTMState, StackedLSTM, final_output, padding, reverse, run_lstm
@@ -10,6 +11,7 @@ __all__ = [
     "Bidirectional",
     "DecoderLayer",
     "DeepOutput",
+    "Dropout",
     "EncoderLayer",
     "FeedForward",
     "LSTMState",

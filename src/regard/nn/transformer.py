@@ -5,6 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention import Attention, AttentionOutput, Cache, Mask, Memory, MultiHead, Position
+from regard.nn.dropout import Dropout
 
 
 class FeedForward(nn.Module):
@@ -13,7 +14,7 @@ class FeedForward(nn.Module):
     def __init__(self, dim: int, hidden_dim: int, *, dropout: float = 0.0) -> None:
         super().__init__()
         self.widen, self.narrow = nn.Linear(dim, hidden_dim), nn.Linear(hidden_dim, dim)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         for layer in (self.widen, self.narrow):
             nn.init.xavier_uniform_(layer.weight)
             nn.init.zeros_(layer.bias)
@@ -29,7 +30,7 @@ class Residual(nn.Module):
 
     def __init__(self, dim: int, *, dropout: float, pre_norm: bool) -> None:
         super().__init__()
-        self.norm, self.dropout, self.pre_norm = nn.LayerNorm(dim), nn.Dropout(dropout), pre_norm
+        self.norm, self.dropout, self.pre_norm = nn.LayerNorm(dim), Dropout(dropout), pre_norm
 
     def enter(self, x: Tensor) -> Tensor:
         """What the sub-layer sees."""

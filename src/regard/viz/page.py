@@ -179,7 +179,8 @@ def _figures(runs: Sequence[RunReport]) -> str:
     records = {run.name: run.curves for run in runs}
     every = [record for run in runs for record in run.curves if finite(record.get("step")) is not None]
     for name, y in (("Loss", "loss"), ("BLEU during training", "bleu")):
-        if any(finite(record.get(y)) is not None for record in every):
+        points = [sum(finite(record.get(y)) is not None for record in run.curves) for run in runs]
+        if every and max(points) > (y == "bleu"):  # one evaluation is no curve
             figures.append((name, loss_curves(records, y=y, ylabel="BLEU" if y == "bleu" else y)))
     drawn = "\n".join(
         f"<figure>\n<figcaption>{name}</figcaption>\n{_inline(ax, f'f{place}', name)}\n</figure>"

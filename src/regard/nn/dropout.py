@@ -1,0 +1,24 @@
+"""Dropout, with cheaper chance on a CPU."""
+
+import torch
+from jaxtyping import Shaped
+from torch import Tensor, nn
+
+
+class Dropout(nn.Dropout):
+    """`nn.Dropout` with quicker chance on a CPU, where a sixth of a training step goes into random numbers.
+
+    One number of 64 bits decides for four entries, each by 16 of them. So p is rounded to a multiple of 2⁻¹⁶, and what
+    stays is scaled by what that makes of 1 / (1 − p).
+    """
+
+    def forward(self, x: Shaped[Tensor, "*s"]) -> Shaped[Tensor, "*s"]:
+        """x, each entry with probability p zero, and the others larger by so much that the mean stays."""
+        if not self.training:
+            return x
+        dropped = round(self.p * 2**16)
+        if not 0 < dropped < 2**16 or x.device.type != "cpu" or torch.compiler.is_compiling():
+            return super().forward(x)
+        chance = torch.empty((x.numel() + 3) // 4, dtype=torch.long).random_(-(2**63), None)
+        kept = chance.view(torch.int16)[: x.numel()].view(x.shape) >= dropped - 2**15
+        return x * kept.to(x.dtype).mul_(2**16 / (2**16 - dropped))
