@@ -8,6 +8,7 @@ from tiny import SIZES
 
 from regard import api
 from regard.cli.main import main
+from regard.data import tokenize
 from regard.cli.translate import CHUNK
 
 LINES = ["the red cat sees the bird.", "", "the old dog"]
@@ -114,7 +115,7 @@ def test_settings_of_the_search(trained: Path, capsys: pytest.CaptureFixture[str
         said.append(capsys.readouterr().out)
     assert said[0] == said[1] != said[2]
     assert main(["translate", str(trained), LINES[0], "--set", "min_steps=15", "max_ratio=0.7"]) == 0
-    assert len(capsys.readouterr().out.split()) == 15  # 0.7 · 8 places and ten more
+    assert len(tokenize(capsys.readouterr().out)) == 15  # 0.7 · 8 places and ten more
 
 
 def test_unknown_characters(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
