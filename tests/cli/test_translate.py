@@ -8,8 +8,8 @@ from tiny import SIZES
 
 from regard import api
 from regard.cli.main import main
-from regard.data import tokenize
 from regard.cli.translate import CHUNK
+from regard.data import tokenize
 
 LINES = ["the red cat sees the bird.", "", "the old dog"]
 
