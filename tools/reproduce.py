@@ -35,12 +35,14 @@ def main() -> None:
         return
     jobs = [(recipe, seed) for seed in range(asked.seeds) for recipe in asked.recipes]
     with ThreadPoolExecutor(asked.jobs) as pool:
-        list(pool.map(lambda job: start(*job, asked), jobs))
+        codes = list(pool.map(lambda job: start(*job, asked), jobs))
+    if any(codes):
+        raise SystemExit(f"{sum(map(bool, codes))} of {len(codes)} trainings failed: nothing was gathered")
     for recipe in asked.recipes:
         gather(recipe, asked)
 
 
-def start(recipe: str, seed: int, asked: argparse.Namespace) -> None:
+def start(recipe: str, seed: int, asked: argparse.Namespace) -> int:
     """One training in its own process; its words go to a log."""
     folder = asked.out / f"{recipe.replace('/', '_')}_{seed}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -49,6 +51,7 @@ def start(recipe: str, seed: int, asked: argparse.Namespace) -> None:
     with open(folder / "log.txt", "w") as log:
         code = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT).returncode
     print(f"{recipe} seed {seed}: {'done' if code == 0 else f'FAILED ({code}), see {folder}/log.txt'}", flush=True)
+    return code
 
 
 def one(name: str, seed: int, splits: list[str], folder: Path, settings: list[str]) -> None:
@@ -72,7 +75,7 @@ def one(name: str, seed: int, splits: list[str], folder: Path, settings: list[st
     with joined() as world:
         if world.device.type == "cuda":
             torch.cuda.set_device(world.device)
-        model = api.train(recipe, folder, world=world, watch=watch)
+        model = api.train(api.fit_device(recipe, world), folder, world=world, watch=watch)
     found: dict[str, Any] = {}
     for split in splits:
         score = model.evaluate(split)
@@ -104,9 +107,7 @@ def one(name: str, seed: int, splits: list[str], folder: Path, settings: list[st
 def gather(recipe: str, asked: argparse.Namespace) -> None:
     """The seeds of a recipe in one file."""
     short = recipe.replace("/", "_")
-    runs = [json.loads(path.read_text()) for path in sorted(asked.out.glob(f"{short}_[0-9]*/figures.json"))]
-    if not runs:
-        return
+    runs = [json.loads((asked.out / f"{short}_{seed}" / "figures.json").read_text()) for seed in range(asked.seeds)]
     summary: dict[str, Any] = {}
     for split in asked.splits:
         values = [run["splits"][split]["figures"] for run in runs]

@@ -73,6 +73,8 @@ class Model:
         self, texts: Sequence[str], *, beam: int | None = None, nbest: int = 5, **search: Any
     ) -> list[list[Prediction]]:
         """The best few translations of each text, best first."""
+        if isinstance(texts, str):
+            raise ConfigError("nbest takes several texts", got="one string", cure="nbest([text])[0]")
         for number, text in enumerate(texts, 1):
             _check_text(text, number)
         return self.task.predict(self.module, texts, how=self._search(beam, nbest, search))

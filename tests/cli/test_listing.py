@@ -10,14 +10,15 @@ def test_every_recipe_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     head, *lines = capsys.readouterr().out.splitlines()
     rows = {line.split()[0]: line for line in lines if "/" in line.split(" ")[0]}
     assert list(rows) == list(RECIPES)
-    columns = [head.index(name) for name in ("paper", "data", "ours", "published")]
+    columns = [head.index(name) for name in ("paper", "data", "ours, beam", "ours, greedy", "to compare")]
     for name, build in RECIPES.items():
         recipe, line = build(), rows[name]
-        year, data, ours, published = (
+        year, data, beam, greedy, published = (
             line[start:end].strip() for start, end in zip(columns, [*columns[1:], None], strict=True)
         )
         assert year == str(MODELS[recipe.paper].year)
         assert data == f"{recipe.task.corpus} {recipe.task.source}→{recipe.task.target}"
-        assert ours == (figure(name) or "")
+        assert beam == (figure(name) or "")
+        assert greedy == (figure(name, "greedy_tokenized_bleu") or "")
         assert published == recipe.published
     assert lines[-1].startswith("regard train RECIPE")

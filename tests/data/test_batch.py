@@ -263,9 +263,9 @@ def test_resuming_is_exact(stop: int, world: int) -> None:
 def test_state_at_the_end_of_an_epoch() -> None:
     batches = TokenBatches(realistic(50), max_tokens=200, seed=4)
     length = len(one_epoch(batches))
-    assert batches.state_dict() == {"epoch": 0, "position": length, "seed": 4}
+    assert batches.state_dict().items() >= {"epoch": 0, "position": length, "seed": 4}.items()
     next(batches)
-    assert batches.state_dict() == {"epoch": 1, "position": 1, "seed": 4}
+    assert batches.state_dict().items() >= {"epoch": 1, "position": 1, "seed": 4}.items()
     assert iter(batches) is batches
 
 
@@ -328,3 +328,12 @@ def test_wrong_settings() -> None:
         TokenBatches(pairs, batch_size=1, seed=-1)
     with pytest.raises(DataError, match="too few pairs to make batches of: got 0 pairs and 1 ranks; expected"):
         TokenBatches([], batch_size=1)
+
+
+def test_a_state_of_other_data_is_refused() -> None:
+    pairs = [([5] * n, [6] * n) for n in range(1, 9)]
+    state = TokenBatches(pairs, batch_size=4).state_dict()
+    TokenBatches(pairs, batch_size=4).load_state_dict(state)
+    swapped = TokenBatches([(target, source) for source, target in pairs], batch_size=4)
+    with pytest.raises(DataError, match=r"this state is of other data. Cure: resume with the text that the run began"):
+        swapped.load_state_dict(state)

@@ -208,7 +208,7 @@ def test_another_test_set(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         ({"corpus": "newstest"}, "task.corpus: got 'newstest'"),
         ({"smoothing": 1.0}, "task.smoothing: got 1.0; expected 0 ≤ smoothing < 1"),
-        ({"joint": True}, "task.joint is for sub-words: got units='words'. Cure: task.units=bpe"),
+        ({"joint": True}, "task.joint is for sub-words: got units='words'. Cure: task.joint=false, or task.units=bpe"),
     ],
 )
 def test_what_is_refused(settings: dict[str, Any], message: str) -> None:

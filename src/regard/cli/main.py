@@ -70,7 +70,7 @@ def parser() -> argparse.ArgumentParser:
     report.add_argument("--split", help="which test set (default: the first)")
     report.add_argument("--samples", type=int, default=8, help="sentences to show (default: 8)")
 
-    commands.add_parser("list", help="every recipe: paper, data, our number, the paper's number")
+    commands.add_parser("list", help="every recipe: paper, data, our numbers, and what they compare with")
     commands.add_parser("info", help="versions, hardware, and which path each score and alignment takes here")
     tour = commands.add_parser("tour", help="soft look-up and the six scores on one sentence, with pictures")
     tour.add_argument("--out", default="tour", metavar="FOLDER", help="where the pictures go (default: tour)")

@@ -8,7 +8,7 @@ from regard import api
 from regard.base import ConfigError
 from regard.cli.progress import Progress
 from regard.recipes import RECIPES, Recipe, change, find_recipe, load_recipe, with_files
-from regard.train import joined
+from regard.train import checkpoints, joined
 
 
 def train(asked: Namespace) -> None:
@@ -16,11 +16,15 @@ def train(asked: Namespace) -> None:
     folder = Path(asked.out or Path("runs") / asked.recipe.replace("/", "_"))
     recipe = _recipe(asked, folder)
     with joined(asked.device) as world:
-        recipe = api.fit_device(recipe, world)
-        with Progress(recipe.train, asked.recipe) if world.is_first else nullcontext() as watch:
-            model = api.train(recipe, folder, world=world, resume=asked.resume, watch=watch)
+        fitted = api.fit_device(recipe, world)
+        saved = checkpoints(folder / "checkpoints") if asked.resume else []
+        with Progress(fitted.train, asked.recipe) if world.is_first else nullcontext() as watch:
+            model = api.train(fitted, folder, world=world, resume=asked.resume, watch=watch)
         if world.is_first:
-            print(f"{model.num_parameters:,} parameters, in {folder}")
+            begun = f", from {saved[-1].name} on" if saved else ""
+            print(f"{model.num_parameters:,} parameters, in {folder}{begun}")
+            if fitted != recipe:
+                print(f"on this machine: {fitted.train.precision}, without captured graphs")
             print(f"next: regard evaluate {folder}")
 
 

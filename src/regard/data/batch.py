@@ -9,6 +9,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import blake2b
 from math import ceil, isqrt
 from typing import Any, Literal
 
@@ -121,7 +122,7 @@ class TokenBatches:
 
     >>> batches = TokenBatches([([5] * n, [6] * n) for n in range(1, 9)], batch_size=4, seed=1)
     >>> first, state, second = next(batches), batches.state_dict(), next(batches)
-    >>> state
+    >>> {name: state[name] for name in ("epoch", "position", "seed")}
     {'epoch': 0, 'position': 1, 'seed': 1}
     >>> batches.load_state_dict(state)
     >>> next(batches).indices == second.indices
@@ -167,9 +168,9 @@ class TokenBatches:
         """How many batches this epoch has, on every rank."""
         return len(self._batches())
 
-    def state_dict(self) -> dict[str, int]:
-        """Where we are: this many batches of this epoch have been given out."""
-        return {"epoch": self.epoch, "position": self.position, "seed": self.seed}
+    def state_dict(self) -> dict[str, Any]:
+        """Where we are: this many batches of this epoch have been given out, and of which data."""
+        return {"epoch": self.epoch, "position": self.position, "seed": self.seed, "data": self._data.checksum}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from `state_dict`, on the same data with the same limits."""
@@ -178,6 +179,8 @@ class TokenBatches:
             raise DataError(
                 "this is not the state of TokenBatches", got=sorted(state), expected="epoch, position, seed"
             )
+        if state.get("data", self._data.checksum) != self._data.checksum:
+            raise DataError("this state is of other data", cure="resume with the text that the run began with")
         self.epoch, self.position, self.seed = int(state["epoch"]), int(state["position"]), int(state["seed"])
         if not 0 <= self.position <= self.epoch_length():
             got, expected = f"position {self.position}", f"0 to {self.epoch_length()}"
@@ -256,6 +259,11 @@ class _Packed:
         lengths = np.diff(self._ends)
         self.source_lengths: Numbers = lengths[::2] + source_eos
         self.target_lengths: Numbers = lengths[1::2] + 1  # <eos>
+
+    @cached_property
+    def checksum(self) -> str:
+        """Of all ids and lengths."""
+        return blake2b(self._ids.tobytes() + self._ends.tobytes(), digest_size=8).hexdigest()
 
     @property
     def size(self) -> int:

@@ -90,10 +90,9 @@ class Translation:
         size = config.vocabulary or 8000
         sides = [_cased(side, config.lower) for side in (train.source, train.target)]
         if config.joint:
-            both: Codec = SubwordCodec.train([*sides[0], *sides[1]], size=size, kind=config.units, max_lines=400_000)
+            both = _subwords([*sides[0], *sides[1]], config.units, size)
             return both, both
-        first, second = (SubwordCodec.train(side, size=size, kind=config.units, max_lines=400_000) for side in sides)
-        return first, second
+        return _subwords(sides[0], config.units, size), _subwords(sides[1], config.units, size)
 
     @property
     def vocabularies(self) -> tuple[int, int]:
@@ -139,7 +138,8 @@ class Translation:
         figures["tokenized_bleu"] = measured.score
         details: dict[str, Any] = {}
         if full:
-            first, character = bleu(outputs, references, lower=self.config.lower), chrf(outputs, references)
+            lower = self.config.lower
+            first, character = bleu(outputs, references, lower=lower), chrf(outputs, references, lower=lower)
             figures |= {"bleu": first.score, "chrf": character.score, "sentences_per_second": len(found) / seconds}
             lengths = [len(tokenize(line)) for line in text.source]
             buckets = bleu_by_length(tokens, wanted, lengths, edges=self.config.edges, metric=tokenized_bleu)
@@ -228,6 +228,14 @@ def read_splits(config: TranslationConfig) -> Splits:
     return splits
 
 
+def _subwords(lines: Sequence[str], units: Literal["bpe", "unigram"], size: int) -> SubwordCodec:
+    try:
+        return SubwordCodec.train(lines, size=size, kind=units, max_lines=400_000)
+    except ConfigError as error:
+        cure = f"task.vocabulary={size // 10} for little text, or task.units=words task.joint=false"
+        raise ConfigError(error.what, got=error.got, expected=error.expected, cure=cure) from error
+
+
 def _cased(lines: Sequence[str], lower: bool) -> Sequence[str]:
     return [line.lower() for line in lines] if lower else lines
 
@@ -240,7 +248,9 @@ def _check(config: TranslationConfig) -> None:
     if not 0 <= config.smoothing < 1:
         raise ConfigError("task.smoothing", got=config.smoothing, expected="0 ≤ smoothing < 1")
     if config.units == "words" and config.joint:
-        raise ConfigError("task.joint is for sub-words", got="units='words'", cure="task.units=bpe")
+        raise ConfigError(
+            "task.joint is for sub-words", got="units='words'", cure="task.joint=false, or task.units=bpe"
+        )
 
 
 def _check_languages(config: TranslationConfig, known: list[tuple[str, str]]) -> None:
