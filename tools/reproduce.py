@@ -56,8 +56,6 @@ def start(recipe: str, seed: int, asked: argparse.Namespace) -> int:
 
 def one(name: str, seed: int, splits: list[str], folder: Path, settings: list[str]) -> None:
     """Train, evaluate greedily and by the recipe's beam, write figures.json."""
-    import torch
-
     from regard import api
     from regard.base import environment
     from regard.recipes import RECIPES, change, find_recipe
@@ -73,8 +71,6 @@ def one(name: str, seed: int, splits: list[str], folder: Path, settings: list[st
             print(kind, json.dumps(dict(facts), default=str), flush=True)
 
     with joined() as world:
-        if world.device.type == "cuda":
-            torch.cuda.set_device(world.device)
         model = api.train(api.fit_device(recipe, world), folder, world=world, watch=watch)
     found: dict[str, Any] = {}
     for split in splits:

@@ -9,7 +9,7 @@
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -228,16 +228,13 @@ def _view(model: Model, name: str, split: str, samples: int) -> RunReport:
         "Decoding": f"{figures['sentences_per_second']:.0f} sentences/s\nbeam {beams}",
         "Test set": f"{model.recipe.task.corpus}, {split}\n{found['sentences']} sentences",
     }
-    lengths = [
-        (f"{b['low']}–{b['high']}" if b["high"] else f"{b['low']}+", b["bleu"], b["count"]) for b in found["lengths"]
-    ]
     return RunReport(
         name,
         description=f"{paper.title} ({paper.year}) {paper.link}",
         scores=scores,
         facts={key: value for key, value in facts.items() if value},
         curves=[record for record in records if record["kind"] != "end"],
-        lengths=lengths,
+        lengths=length_curve(found),
         samples=_samples(model, split, _spread(model.task, split, samples)),
     )
 
@@ -350,6 +347,14 @@ def _check_place(folder: Path, resume: bool) -> None:
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         got = f"{there}, " + ("which is read-only" if there.is_dir() else "which is a file")
         raise RegardError(f"{folder} cannot be written", got=got, cure="choose another folder by --out")
+
+
+def length_curve(result: Mapping[str, Any]) -> list[tuple[str, float | None, int]]:
+    """BLEU by length of the source, as pictures take it: label, BLEU, sentences."""
+    return [
+        (f"{each['low']}–{each['high']}" if each["high"] else f"{each['low']}+", each["bleu"], each["count"])
+        for each in result["lengths"]
+    ]
 
 
 def first_test(model: Model) -> str:

@@ -51,11 +51,9 @@ def _compare(models: dict[str, api.Model]) -> None:
     print(
         f"  {'words of the source':22} {'sentences':>9} " + " ".join(f"{name:>18}" for name in models) + f" {'gap':>6}"
     )
-    for one, two in zip(first["lengths"], second["lengths"], strict=True):
-        label = f"{one['low'] or 3}–{one['high']}" if one["high"] else f"{one['low']} and more"
-        if one["bleu"] is not None:
-            gap = one["bleu"] - two["bleu"]
-            print(f"  {label:22} {one['count']:9} {one['bleu']:18.1f} {two['bleu']:18.1f} {gap:6.1f}")
+    for (label, one, count), (_, two, _) in zip(api.length_curve(first), api.length_curve(second), strict=True):
+        if one is not None and two is not None:
+            print(f"  {label:22} {count:9} {one:18.1f} {two:18.1f} {one - two:6.1f}")
     scores = [result["figures"]["tokenized_bleu"] for result in results.values()]
     print(f"  {'all':22} {first['sentences']:9} {scores[0]:18.1f} {scores[1]:18.1f} {scores[0] - scores[1]:6.1f}")
     print("  parameters" + " " * 23 + " ".join(f"{model.num_parameters:18,}" for model in models.values()))
@@ -68,10 +66,5 @@ def _draw(model: api.Model, folder: Path) -> Path:
 
 
 def _curves(models: dict[str, api.Model], folder: Path) -> Path:
-    curves = {}
-    for name, model in models.items():
-        buckets = api.result(model, "test")["lengths"]
-        curves[name] = [
-            (f"{b['low'] or 3}–{b['high']}" if b["high"] else f"{b['low']}+", b["bleu"], b["count"]) for b in buckets
-        ]
+    curves = {name: api.length_curve(api.result(model, "test")) for name, model in models.items()}
     return save(length_curves(curves, title="BLEU by source length"), folder / "bleu_by_length.png").resolve()

@@ -17,9 +17,7 @@ def evaluate(asked: Namespace) -> None:
     print(f"  {'loss (nats a token)':30} {figures['loss']:6.3f}")
     print(f"  {'sentences a second':30} {figures['sentences_per_second']:6.1f}\n")
     print("  words of the source   sentences   BLEU, tokenised")
-    for bucket in details["lengths"]:
-        limits = f"{bucket['low']}–{bucket['high']}" if bucket["high"] else f"{bucket['low']} and more"
-        value = "" if bucket["bleu"] is None else f"{bucket['bleu']:.1f}"
-        print(f"  {limits:19}   {bucket['count']:9}   {value:>15}")
+    for label, value, count in api.length_curve(details):
+        print(f"  {label:19}   {count:9}   {'' if value is None else f'{value:.1f}':>15}")
     if api.is_writable(model.folder):
         print(f"\n{api.write_result(model, score)}")

@@ -1,7 +1,6 @@
 """Attention Is All You Need: Vaswani et al. 2017, arXiv 1706.03762. Section and equation numbers are the paper's."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -62,15 +61,6 @@ class State(NamedTuple):
     previous: tuple[Tensor | None, ...]  # where there is history: weights of the word before [n h k], for each layer
 
 
-class _Stepped(NamedTuple):
-    """One word after all layers."""
-
-    x: Tensor  # [n 1 d]
-    caches: Sequence[Cache]
-    previous: Sequence[Tensor | None]
-    weights: Tensor  # of the last layer [n h k]
-
-
 class Transformer(Translator):
     """Encoder and decoder of attention and feed-forward layers alone."""
 
@@ -126,7 +116,7 @@ class Transformer(Translator):
 
     def init_state(self, memory: Memory) -> State:
         """Empty caches, and the source projected once for every layer."""
-        layers = self._decoder_layers()
+        layers = [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]
         memories = tuple(layer.cross.prepare(memory.values) for layer in layers)
         empty = tuple(Cache() for _ in layers)
         allowed = Mask.padding(memory.lengths).dense(1, memory.values.shape[1])
@@ -135,46 +125,27 @@ class Transformer(Translator):
     def step(self, tokens: Int[Tensor, " n"], state: State) -> Step:
         """One word; the weights are those of the last layer, mean over its heads. A trace has all layers and heads."""
         x = self._embed(self.target, tokens.unsqueeze(1), state.caches[0].length)
-        one = self._with_history if self._has_history() else self._without_history
-        x, caches, previous, weights = one(x, state)
-        state = state._replace(caches=tuple(caches), previous=tuple(previous))
-        return Step(self.to_logits(self.decoder_norm(x)).squeeze(1), state, weights.mean(1))
-
-    def _decoder_layers(self) -> list[DecoderLayer]:
-        return [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]
-
-    def _has_history(self) -> bool:
-        """Whether attention to the source depends on the words before, so that each prefix needs a row of its own."""
-        attention = self._decoder_layers()[0].cross.attention
-        needs = {*getattr(attention.score, "needs", ()), *getattr(attention.align, "needs", ())}
-        return bool(needs & {"previous", "step"})
-
-    def _without_history(self, x: Float[Tensor, "n 1 d"], state: State) -> "_Stepped":
-        """Layer by layer. The prefixes of a sentence are the queries of its one memory; the last layer has weights."""
-        memories, allowed = state.memories.value, state.allowed.value
-        layers, caches = self._decoder_layers(), []
-        for layer, cache, memory in zip(layers, state.caches, memories, strict=True):  # as DecoderLayer.forward
-            inner = layer.inner(layer.around_inner.enter(x), cache=cache)  # the one query sees all keys
-            x = layer.around_inner.leave(x, inner.context)
-            queries = layer.around_cross.enter(x).reshape(len(allowed), -1, x.shape[-1])  # [n 1 d] → [a w d]
-            cross = layer.cross(queries, memory, mask=allowed, need_weights=layer is layers[-1])
-            x = layer.around_cross.leave(x, cross.context.view_as(x))
-            x = layer.around_feed.leave(x, layer.feed(layer.around_feed.enter(x)))
-            caches.append(inner.cache)
-        return _Stepped(x, caches, state.previous, cross.weights.transpose(1, 2).flatten(0, 1))
-
-    def _with_history(self, x: Tensor, state: State) -> "_Stepped":
-        """Layer by layer, with a row of the memory for every prefix."""
-        memories, allowed = state.memories.value, state.allowed.value
-        if len(allowed) < len(x):
+        memories, allowed, history = state.memories.value, state.allowed.value, self._has_history()
+        if history and len(allowed) < len(x):  # every prefix has looked elsewhere: a row of the memory for each
             rows = torch.arange(len(allowed), device=x.device).repeat_interleave(len(x) // len(allowed))
             memories, allowed = [memory.reorder(rows) for memory in memories], allowed[rows]
         caches, previous = [], []
         for layer, cache, memory, before in zip(self.decoder, state.caches, memories, state.previous, strict=True):
-            x, cache, out = layer(x, memory, mask=allowed, cache=cache, previous=before, need_weights=True)
+            seen = history or layer is self.decoder[-1]
+            x, cache, out = layer(x, memory, mask=allowed, cache=cache, previous=before, need_weights=seen)
             caches.append(cache)
-            previous.append(out.weights[..., -1, :])
-        return _Stepped(x, caches, previous, previous[-1])
+            previous.append(out.weights[..., -1, :] if history else None)
+        weights = out.weights.transpose(1, 2).flatten(0, 1).mean(1)  # [a h w k] → [n k]
+        state = state._replace(caches=tuple(caches), previous=tuple(previous))
+        return Step(self.to_logits(self.decoder_norm(x)).squeeze(1), state, weights)
+
+    def _has_history(self) -> bool:
+        """Whether attention to the source depends on the words before, so that each prefix needs a row of its own."""
+        layer = self.decoder[0]
+        assert isinstance(layer, DecoderLayer)
+        attention = layer.cross.attention
+        needs = {*getattr(attention.score, "needs", ()), *getattr(attention.align, "needs", ())}
+        return bool(needs & {"previous", "step"})
 
     def forward(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"], inputs: Int[Tensor, "b t"]) -> Translated:
         """All words at once. Weights are not collected, so every attention takes its fast path; a trace sees them."""

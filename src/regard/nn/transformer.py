@@ -103,14 +103,15 @@ class DecoderLayer(nn.Module):
     ) -> tuple[Float[Tensor, "b t d"], Cache | None, AttentionOutput]:
         """New x, the cache of self-attention if one was passed, and the output of cross-attention.
 
-        `memory` is `cross.prepare(encoder output)`, `mask` [b 1 k] is for its keys, `previous` [b h k] the weights
-        of the word before.
+        `memory` is `cross.prepare(encoder output)`, `mask` [a 1 k] is for its keys, `previous` [b h k] the weights
+        of the word before. A memory may have fewer rows than x, one for each of a sentences: then the b / a prefixes
+        of a sentence are queries of its one memory, and cross-attention gives [a (b/a·t) …].
         """
         step = 0 if cache is None else cache.length
-        inner = self.inner(self.around_inner.enter(x), mask=Mask.causal(), cache=cache, step=step)
+        order = None if cache is not None and x.shape[1] == 1 else Mask.causal()  # the one query sees all keys
+        inner = self.inner(self.around_inner.enter(x), mask=order, cache=cache, step=step)
         x = self.around_inner.leave(x, inner.context)
-        cross = self.cross(
-            self.around_cross.enter(x), memory, mask=mask, previous=previous, step=step, need_weights=need_weights
-        )
-        x = self.around_cross.leave(x, cross.context)
+        queries = self.around_cross.enter(x).reshape(len(memory.values), -1, x.shape[-1])
+        cross = self.cross(queries, memory, mask=mask, previous=previous, step=step, need_weights=need_weights)
+        x = self.around_cross.leave(x, cross.context.reshape(x.shape))
         return self.around_feed.leave(x, self.feed(self.around_feed.enter(x))), inner.cache, cross

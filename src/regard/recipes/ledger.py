@@ -88,12 +88,7 @@ def _notes(found: Mapping[str, dict[str, Any]]) -> str:
 
 def _commands(found: Mapping[str, dict[str, Any]]) -> str:
     """The commands of the runs, with every setting that differed from the recipe."""
-    lines = []
-    for content in found.values():
-        for settings in _distinct(" ".join(run["settings"]) for run in content["runs"]):
-            plain = content["command"].partition(" --set ")[0]
-            lines.append(f"{plain} --set {settings}" if settings else plain)
-    return "```sh\n" + "\n".join(lines) + "\n```"
+    return "```sh\n" + "\n".join(content["command"] for content in found.values()) + "\n```"
 
 
 def _mean(summary: Mapping[str, float | None]) -> str:
