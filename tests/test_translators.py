@@ -3,8 +3,10 @@
 import pytest
 import torch
 
+from regard.align import ALIGNS
 from regard.decode import beam_search, greedy, pick
 from regard.models import MODELS, Translator
+from regard.score import SCORES
 
 BOS, EOS = 1, 2
 WORDS = {"source_vocabulary": 11, "target_vocabulary": 11}
@@ -75,6 +77,27 @@ def test_steps_equal_the_whole_pass(case: str) -> None:
     for t in range(5):
         logits, state, weights = model.step(inputs[:, t], state)
         torch.testing.assert_close(logits, whole.logits[:, t])
+        if whole.weights is not None:
+            torch.testing.assert_close(weights, whole.weights[:, t])
+
+
+ATTENDING = [name for name, paper in MODELS.items() if "align" in paper.config.__dataclass_fields__]
+PARTS = [("score", name) for name in SCORES if name != "projected"] + [("align", name) for name in ALIGNS]
+
+
+@pytest.mark.parametrize(("setting", "part"), PARTS, ids=lambda value: value)
+@pytest.mark.parametrize("name", ATTENDING)
+def test_any_score_and_any_alignment_by_a_setting(name: str, setting: str, part: str) -> None:
+    paper, (source, lengths, inputs) = MODELS[name], batch()
+    model = paper.model(paper.config(**WORDS, **SETTINGS[name][0] | {setting: part})).double().eval()
+    whole = model(source, lengths, inputs)
+    assert torch.isfinite(whole.logits).all()
+    state = model.init_state(model.encode(source, lengths))
+    for t in range(5):
+        logits, state, weights = model.step(inputs[:, t], state)
+        torch.testing.assert_close(logits, whole.logits[:, t])
+        assert weights.shape == (3, 6)
+        assert (weights[torch.arange(6) >= lengths.unsqueeze(1)] == 0).all()
         if whole.weights is not None:
             torch.testing.assert_close(weights, whole.weights[:, t])
 

@@ -1,9 +1,7 @@
 import pytest
 import torch
 
-from regard.align import ALIGNS
 from regard.models import Bahdanau, BahdanauConfig, bahdanau_base
-from regard.score import SCORES
 
 SMALL = {"embed_dim": 6, "hidden_dim": 8, "align_dim": 7, "maxout_dim": 5}
 
@@ -70,22 +68,6 @@ def test_all_weight_on_one_annotation_is_a_decoder_fed_with_it() -> None:
     word = model.target(inputs[:, 0])
     hidden = model.cell(torch.cat([word, memory.values[:, 2]], -1), state.hidden)
     torch.testing.assert_close(model.step(inputs[:, 0], only).state.hidden, hidden)
-
-
-@pytest.mark.parametrize("align", ALIGNS)
-def test_any_alignment_by_a_setting(align: str) -> None:
-    model, (source, lengths, inputs) = small(align=align), batch()
-    whole = model(source, lengths, inputs)
-    state = model.init_state(model.encode(source, lengths))
-    for t in range(5):
-        logits, state, _ = model.step(inputs[:, t], state)
-        torch.testing.assert_close(logits, whole.logits[:, t])
-
-
-@pytest.mark.parametrize("score", [name for name in SCORES if name != "projected"])
-def test_any_score_by_a_setting(score: str) -> None:
-    model, (source, lengths, inputs) = small(score=score), batch()
-    assert torch.isfinite(model(source, lengths, inputs).logits).all()
 
 
 def test_learns_to_copy_and_looks_where_it_copies() -> None:

@@ -3,12 +3,10 @@ import math
 import pytest
 import torch
 
-from regard.align import ALIGNS
 from regard.attention import trace
 from regard.base import ConfigError, ShapeError
 from regard.models import ConvS2S, ConvS2SConfig, convs2s_base, convs2s_iwslt
 from regard.models.convs2s import Block, scale_gradient
-from regard.score import SCORES
 
 HALF = math.sqrt(0.5)
 SMALL = {
@@ -152,27 +150,6 @@ def test_a_trace_has_all_layers() -> None:
         _, state, weights = model.step(inputs[:, t], state)
         mean = sum(torch.as_tensor(record.weights[:, t]) for record in seen.values()) / 2
         torch.testing.assert_close(weights, mean)
-
-
-@pytest.mark.parametrize("align", ALIGNS)
-def test_any_alignment_by_a_setting(align: str) -> None:
-    model, (source, lengths, inputs) = small(align=align), batch()
-    whole = model(source, lengths, inputs).logits
-    state = model.init_state(model.encode(source, lengths))
-    for t in range(5):
-        logits, state, _ = model.step(inputs[:, t], state)
-        torch.testing.assert_close(logits, whole[:, t])
-
-
-@pytest.mark.parametrize("score", [name for name in SCORES if name != "projected"])
-def test_any_score_by_a_setting(score: str) -> None:
-    model, (source, lengths, inputs) = small(score=score), batch()
-    whole = model(source, lengths, inputs).logits
-    assert torch.isfinite(whole).all()
-    state = model.init_state(model.encode(source, lengths))
-    for t in range(3):
-        logits, state, _ = model.step(inputs[:, t], state)
-        torch.testing.assert_close(logits, whole[:, t])
 
 
 def test_the_encoder_does_not_ask_the_host() -> None:

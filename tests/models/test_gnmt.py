@@ -1,10 +1,8 @@
 import pytest
 import torch
 
-from regard.align import ALIGNS
 from regard.base import ConfigError
 from regard.models import GNMT, GNMTConfig, gnmt_base
-from regard.score import SCORES
 
 SMALL = {"embed_dim": 6, "hidden_dim": 8, "align_dim": 7, "encoder_layers": 4, "decoder_layers": 4}
 
@@ -130,23 +128,6 @@ def test_eight_layers_run() -> None:
 def test_the_encoder_does_not_ask_the_host() -> None:
     model, (source, lengths, _) = small().to("meta"), batch()
     assert model.encode(source.to("meta"), lengths.to("meta")).values.shape == (2, 6, 8)
-
-
-@pytest.mark.parametrize("align", ALIGNS)
-def test_any_alignment_by_a_setting(align: str) -> None:
-    model, (source, lengths, inputs) = small(align=align, encoder_layers=2, decoder_layers=2), batch()
-    whole = model(source, lengths, inputs)
-    state = model.init_state(model.encode(source, lengths))
-    for t in range(5):
-        logits, state, weights = model.step(inputs[:, t], state)
-        torch.testing.assert_close(logits, whole.logits[:, t])
-        torch.testing.assert_close(weights, whole.weights[:, t])
-
-
-@pytest.mark.parametrize("score", [name for name in SCORES if name != "projected"])
-def test_any_score_by_a_setting(score: str) -> None:
-    model, (source, lengths, inputs) = small(score=score, encoder_layers=1, decoder_layers=1), batch()
-    assert torch.isfinite(model(source, lengths, inputs).logits).all()
 
 
 @pytest.mark.parametrize(("settings", "text"), [

@@ -2,10 +2,8 @@ import pytest
 import torch
 
 from regard import trace
-from regard.align import ALIGNS
 from regard.base import ConfigError
 from regard.models import Transformer, TransformerConfig, transformer_base, transformer_big
-from regard.score import SCORES
 
 SMALL = {"dim": 8, "hidden_dim": 12, "num_heads": 2, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.0}
 
@@ -49,29 +47,6 @@ def test_without_positions_the_encoder_does_not_see_the_order() -> None:
     model.place = None
     plain = model.encode(source, lengths).values
     torch.testing.assert_close(model.encode(source[:, order], lengths).values, plain[:, order])
-
-
-@pytest.mark.parametrize("align", ALIGNS)
-def test_any_alignment_by_a_setting(align: str) -> None:
-    model, (source, lengths, inputs) = small(align=align), batch()
-    whole = model(source, lengths, inputs).logits
-    state = model.init_state(model.encode(source, lengths))
-    for t in range(5):
-        logits, state, weights = model.step(inputs[:, t], state)
-        torch.testing.assert_close(logits, whole[:, t])
-        assert weights.shape == (2, 6)
-        assert (weights[1, 4:] == 0).all()
-
-
-@pytest.mark.parametrize("score", [name for name in SCORES if name != "projected"])
-def test_any_score_by_a_setting(score: str) -> None:
-    model, (source, lengths, inputs) = small(score=score), batch()
-    whole = model(source, lengths, inputs).logits
-    assert torch.isfinite(whole).all()
-    state = model.init_state(model.encode(source, lengths))
-    for t in range(5):
-        logits, state, _ = model.step(inputs[:, t], state)
-        torch.testing.assert_close(logits, whole[:, t])
 
 
 def test_a_trace_has_all_layers_and_heads() -> None:
