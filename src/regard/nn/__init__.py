@@ -2,7 +2,7 @@
 
 from regard.nn.attentions import build_attention
 from regard.nn.dropout import Dropout
-from regard.nn.loss import token_loss
+from regard.nn.loss import token_divergence, token_loss
 from regard.nn.output import DeepOutput
 from regard.nn.recurrent import Bidirectional, LSTMState, StackedLSTM, final_output, padding, reverse, run_lstm
 from regard.nn.transformer import DecoderLayer, EncoderLayer, FeedForward, Residual
@@ -22,5 +22,6 @@ __all__ = [
     "padding",
     "reverse",
     "run_lstm",
+    "token_divergence",
     "token_loss",
 ]

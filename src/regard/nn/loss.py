@@ -3,7 +3,7 @@
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
@@ -36,6 +36,20 @@ def token_loss(
     rows = logits.reshape(-1, logits.shape[-1])
     loss: Tensor = _TokenLoss.apply(rows, targets.reshape(-1), smoothing, ignore)  # type: ignore[no-untyped-call]
     return loss
+
+
+def token_divergence(
+    first: Float[Tensor, "*b v"], second: Float[Tensor, "*b v"], real: Bool[Tensor, "*b"]
+) -> Float[Tensor, ""]:
+    """KL(p ‖ q) + KL(q ‖ p) of two predictions, given as logits, summed over the places that are `real`.
+
+    >>> token_divergence(torch.tensor([[0.0, 0.0]]), torch.tensor([[0.0, 1.0]]), torch.tensor([True]))
+    tensor(0.2311)
+    """
+    wide = _wide(first)
+    p, q = first.log_softmax(-1, dtype=wide), second.log_softmax(-1, dtype=wide)
+    each = ((p.exp() - q.exp()) * (p - q)).sum(-1)
+    return each.masked_fill(~real, 0.0).sum()
 
 
 class _TokenLoss(torch.autograd.Function):

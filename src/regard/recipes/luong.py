@@ -14,7 +14,7 @@ def _recipe(**model: object) -> Recipe:
         base,
         paper="luong",
         model=replace(config, **model),  # type: ignore[arg-type]
-        train=replace(base.train, steps=3000),
+        train=replace(base.train, steps=5000),
         published="",
     )
 

@@ -28,7 +28,7 @@ from regard.data import (
     tokenize,
 )
 from regard.metrics import bleu, bleu_by_length, chrf, tokenized_bleu
-from regard.nn import token_loss
+from regard.nn import token_divergence, token_loss
 from regard.tasks.search import Prediction, Search, translate_texts
 from regard.tasks.task import Loss, Score
 
@@ -55,6 +55,7 @@ class TranslationConfig:
     batch_tokens: int | None = 4096  # places on one side, padding included
     fit: int | None = None  # pad lengths to multiples of this, batches to their full size: few shapes for train.capture
     smoothing: float = 0.0  # of labels
+    consistency: float = 0.0  # α of R-Drop (Liang et al. 2021): two passes with different dropout shall agree; 0: one
     search: Search = field(default_factory=Search)
     edges: tuple[int, ...] = (5, 10, 15, 20, 25, 30, 35, 40)  # buckets of BLEU by length
 
@@ -114,9 +115,17 @@ class Translation:
         )
 
     def loss(self, model: Callable[..., Any], batch: Batch) -> Loss:
-        """Cross entropy with smoothed labels, summed over the tokens of the batch."""
-        out = model(batch.source, batch.source_lengths, batch.inputs)
-        return Loss(token_loss(out.logits, batch.targets, smoothing=self.config.smoothing, ignore=PAD))
+        """Cross entropy with smoothed labels, summed over the tokens of the batch; with `consistency` of two passes."""
+        smoothing, weight = self.config.smoothing, self.config.consistency
+        if not weight:
+            out = model(batch.source, batch.source_lengths, batch.inputs)
+            return Loss(token_loss(out.logits, batch.targets, smoothing=smoothing, ignore=PAD))
+        twice = (torch.cat([part, part]) for part in (batch.source, batch.source_lengths, batch.inputs, batch.targets))
+        source, lengths, inputs, targets = twice
+        logits = model(source, lengths, inputs).logits
+        apart = token_divergence(*logits.chunk(2), batch.targets != PAD)
+        total = token_loss(logits, targets, smoothing=smoothing, ignore=PAD) / 2 + weight / 4 * apart
+        return Loss(total, {"divergence": apart})
 
     @torch.no_grad()
     def evaluate(self, model: nn.Module, split: str, *, search: Search | None = None, full: bool = False) -> Score:
@@ -247,6 +256,8 @@ def _check(config: TranslationConfig) -> None:
         raise ConfigError("task.corpus", got=repr(config.corpus), expected=f"one of {', '.join(known)}", cure=cure)
     if not 0 <= config.smoothing < 1:
         raise ConfigError("task.smoothing", got=config.smoothing, expected="0 ≤ smoothing < 1")
+    if not config.consistency >= 0:
+        raise ConfigError("task.consistency", got=config.consistency, expected="0 or more", cure="the paper takes 5")
     if config.units == "words" and config.joint:
         raise ConfigError(
             "task.joint is for sub-words", got="units='words'", cure="task.joint=false, or task.units=bpe"
