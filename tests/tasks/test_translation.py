@@ -135,6 +135,42 @@ def test_the_loss(smoothing: float) -> None:
     assert batch.count == batch.num_tokens
 
 
+class Shaken(Copier):
+    """Logits that differ from pass to pass, as under dropout."""
+
+    def forward(self, *given: Any) -> Any:
+        out = super().forward(*given)
+        noise = torch.arange(out.logits.numel()).sin().view_as(out.logits)
+        return out._replace(logits=out.logits + noise)
+
+
+def test_two_passes_shall_agree() -> None:
+    made, plain = task(consistency=5.0, smoothing=0.1), task(smoothing=0.1)
+    batch = next(made.batches(seed=0))
+    still = Copier(made.vocabularies[1], surety=2.0)
+    total, figures = made.loss(still, batch)
+    torch.testing.assert_close(total, plain.loss(still, batch).total)  # equal passes: the loss of one
+    assert figures["divergence"] == 0
+    model = Shaken(made.vocabularies[1], surety=2.0)
+    total, figures = made.loss(model, batch)
+    twice = [torch.cat([part, part]) for part in (batch.source, batch.source_lengths, batch.inputs)]
+    logits = model(*twice).logits
+    entropy = cross_entropy(
+        logits.flatten(0, 1),
+        torch.cat([batch.targets, batch.targets]).flatten(),
+        ignore_index=PAD,
+        label_smoothing=0.1,
+        reduction="sum",
+    )
+    p, q = logits.log_softmax(-1).chunk(2)
+    apart = ((p.exp() * (p - q)).sum(-1) + (q.exp() * (q - p)).sum(-1))[batch.targets != PAD].sum()
+    assert apart > 0.1
+    torch.testing.assert_close(figures["divergence"], apart)
+    torch.testing.assert_close(total, entropy / 2 + 5 / 4 * apart)
+    with pytest.raises(ConfigError, match=r"task\.consistency"):
+        task(consistency=-1.0)
+
+
 # ── figures ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -4,15 +4,21 @@ from regard.models import MODELS
 from regard.recipes import RECIPES, figure
 
 
+OWN_FOLDER = ("tatoeba", "europarl")  # corpora that no address publishes
+
+
 def listing() -> None:
     """Print the table."""
-    width = max(map(len, RECIPES))
-    print(f"{'recipe':{width}}  paper  {'data':20}  {'ours, beam':18}  {'ours, greedy':18}  to compare with")
+    rows = [("recipe", "paper", "data", "ours, beam", "ours, greedy", "to compare with")]
     for name, build in RECIPES.items():
         recipe = build()
-        data = f"{recipe.task.corpus} {recipe.task.source}→{recipe.task.target}"
-        beam, greedy = figure(name) or "", figure(name, "greedy_tokenized_bleu") or ""
-        line = f"{name:{width}}  {MODELS[recipe.paper].year}   {data:20}  {beam:18}  {greedy:18}  {recipe.published}"
-        print(line.rstrip())
+        star = " *" if recipe.task.corpus in OWN_FOLDER else ""
+        data = f"{recipe.task.corpus} {recipe.task.source}→{recipe.task.target}{star}"
+        ours = [figure(name, key) or "" for key in ("tokenized_bleu", "greedy_tokenized_bleu")]
+        rows.append((name, str(MODELS[recipe.paper].year), data, *ours, recipe.published))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
     print("\nBLEU of tokens, lower-cased, on the first test set; see docs/reproduction.md.")
+    print("* files of your own, below a folder that REGARD_DATA names; everything else is in the package or fetched once.")
     print("\nregard train RECIPE [--set train.steps=500 model.align=entmax …]")

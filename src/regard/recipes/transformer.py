@@ -34,15 +34,15 @@ def multi30k_de_en() -> Recipe:
 
 
 def multi30k_en_de() -> Recipe:
-    """The other way: a small deep model with strong dropout, as the multimodal papers' text-only baseline."""
+    """The other way, with stronger dropout, and two passes that shall agree (R-Drop)."""
     recipe = multi30k_de_en()
     return replace(
         recipe,
-        model=_small(dim=128, hidden_dim=256, num_heads=4, encoder_layers=4, decoder_layers=4, dropout=0.3),
-        task=replace(recipe.task, source="en", target="de"),
-        train=replace(recipe.train, steps=8000, lr=5e-3),
+        model=_small(dropout=0.3),
+        task=replace(recipe.task, source="en", target="de", consistency=5.0),
+        train=replace(recipe.train, steps=12_000),
         note="captions, English to German",
-        published="41.0 tokenised, beam 5 (fairseq_mmt tiny, text only, recalled ± 0.5)",
+        published="41.0 tokenised, beam 5 (fairseq_mmt tiny, text only, 2.6 M parameters, recalled ± 0.5)",
     )
 
 
