@@ -15,7 +15,7 @@ from timing import append, ratio, side_by_side
 from torch import Tensor, nn
 
 from regard import MultiHead
-from regard.attention import multihead, tracing
+from regard.attention import attention, tracing
 
 
 class ByHand(nn.Module):
@@ -124,11 +124,11 @@ def main() -> None:
 
 
 def without_trace(call: Callable[[], Tensor]) -> Tensor:
-    kept, multihead.watched = multihead.watched, lambda module: False
+    kept, attention.watched = attention.watched, lambda module: False
     try:
         return call()
     finally:
-        multihead.watched = kept
+        attention.watched = kept
 
 
 if __name__ == "__main__":

@@ -198,7 +198,7 @@ TABLE: dict[str, tuple[Callable[[], object], type[RegardError], str]] = {
     # paths
     "sdpa, every reason": (lambda: attend(X, Y, Y, score=Additive(8, 8, 4), align=Sigmoid(), impl="sdpa"), ImplementationUnavailable,
         "impl='sdpa' cannot run here: score=Additive is not a dot product of transformed queries and keys;"
-        " align=Sigmoid is not Softmax; weights were asked for"),
+        " align=Sigmoid is not Softmax. Cure: use impl='auto' or impl='reference'"),
     # look-up and trace
     "empty table": (lambda: lookup({}, 1), RegardError, "the table is empty"),
     "words in a soft table": (lambda: lookup({"a": 1.0}, "b", score=Distance()), ShapeError, "a soft look-up mixes numbers: got 'a'"),

@@ -177,7 +177,7 @@ def test_autocast(score: Score, align: Align) -> None:
     assert query.grad is None or torch.isfinite(query.grad).all()
 
 
-@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("need_weights", [True, False])  # with weights and gradients: the reference
 def test_autocast_of_heads_is_near_full_precision(need_weights: bool) -> None:
     layer = MultiHead(64, num_heads=4)
     x = torch.randn(2, 9, 64)

@@ -153,22 +153,29 @@ def test_empty_rows_are_zero_with_zero_gradients(lead: tuple[int, ...], how: str
 
 @pytest.mark.parametrize("need_weights", [False, True])
 @pytest.mark.parametrize("impl", ["auto", "reference"])
-def test_auto_takes_the_kernel_only_without_weights(
+def test_auto_takes_the_kernel_unless_weights_may_be_differentiated(
     monkeypatch: pytest.MonkeyPatch, impl: str, need_weights: bool
 ) -> None:
     calls = []
     kernel = F.scaled_dot_product_attention
     monkeypatch.setattr(
-        "regard.attention.dispatch.F.scaled_dot_product_attention",
+        "regard.attention.fused.F.scaled_dot_product_attention",
         lambda *args, **options: calls.append(1) or kernel(*args, **options),
     )
-    inputs = random_inputs((2,), 3, 5)
+    inputs = [part.detach() for part in random_inputs((2,), 3, 5)]
     attend(*inputs, need_weights=need_weights, impl=impl)
     Attention(impl=impl)(*inputs, need_weights=need_weights)
-    assert len(calls) == (2 if impl == "auto" and not need_weights else 0)
+    assert len(calls) == (2 if impl == "auto" else 0)
     attend(*inputs, align=Entmax(1.5), need_weights=False)
     attend(*inputs, score=lambda query, keys: query @ keys.mT, need_weights=False)
-    assert len(calls) == (2 if impl == "auto" and not need_weights else 0)
+    assert len(calls) == (2 if impl == "auto" else 0)
+    calls.clear()
+    inputs[1].requires_grad_()
+    attend(*inputs, need_weights=need_weights, impl=impl)
+    assert len(calls) == (1 if impl == "auto" and not need_weights else 0)
+    with torch.no_grad():
+        attend(*inputs, need_weights=need_weights, impl=impl)
+    assert len(calls) == (2 - need_weights if impl == "auto" else 0)
 
 
 @pytest.mark.parametrize("impl", ["reference", "auto"])
@@ -211,10 +218,10 @@ def test_dropout_acts_in_training_only_and_not_on_returned_weights() -> None:
     assert_close(without.context, clean.context)
 
 
-@pytest.mark.parametrize("need_weights", [True, False])  # both implementations
-def test_dropout_keeps_the_mean(need_weights: bool) -> None:
+@pytest.mark.parametrize("impl", ["reference", "sdpa"])
+def test_dropout_keeps_the_mean(impl: str) -> None:
     query, keys, values = torch.randn(1, 2, 4), torch.randn(1, 5, 4), torch.randn(1, 5, 3)
-    many = attend(query.expand(20_000, -1, -1), keys, values, dropout=0.3, need_weights=need_weights).context
+    many = attend(query.expand(20_000, -1, -1), keys, values, dropout=0.3, impl=impl).context
     assert many.std(0).min() > 0.05
     assert_close(many.mean(0, keepdim=True), attend(query, keys, values).context, rtol=0, atol=0.03)
 

@@ -6,13 +6,25 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from regard.align import Entmax, Softmax
-from regard.attention import IMPLEMENTATIONS, Attention, MultiHead, attend, dispatch, reasons_against_sdpa, trace
+from regard.attention import (
+    IMPLEMENTATIONS,
+    Attention,
+    Call,
+    MultiHead,
+    attend,
+    dispatch,
+    fused,
+    reasons_against,
+    trace,
+)
 from regard.base import ConfigError, ImplementationUnavailable, RegardError
-from regard.score import Additive, Cosine, Dot, General, ScaledDot
+from regard.score import Additive, Concat, Cosine, Dot, General, Projected, ScaledDot
 
-WEIGHTS = "weights were asked for (by need_weights=True or a trace), and this kernel has none"
-SCORE = "score=Additive is not a dot product of transformed queries and keys"
+DOT = "score=Additive is not a dot product of transformed queries and keys"
+TANH = "score=Dot is not additive, vᵀ tanh(q + k)"
 ALIGN = "align=Entmax is not Softmax"
+BIAS = "the additive kernels take no bias"
+HERE = Call()
 
 
 class Sharper(Softmax):
@@ -21,25 +33,33 @@ class Sharper(Softmax):
 
 @pytest.mark.parametrize("score", [Dot(), ScaledDot(), General(2, 3), Cosine()], ids=lambda s: type(s).__name__)
 def test_nothing_against_products(score: torch.nn.Module) -> None:
-    assert reasons_against_sdpa(score, Softmax(0.5), need_weights=False) == []
+    assert reasons_against("sdpa", score, Softmax(0.5), HERE._replace(bias=True)) == []
+
+
+@pytest.mark.parametrize("score", [Additive(2, 2, 2), Concat(2, 2, 2), Projected(Additive(2, 2, 2), 3, 3, 2)], ids=repr)
+def test_nothing_against_sums_in_blocks(score: torch.nn.Module) -> None:
+    assert reasons_against("blocked", score, Softmax(0.5), HERE) == []
 
 
 def test_every_reason_at_once() -> None:
     additive = Additive(2, 2, 2)
-    assert reasons_against_sdpa(additive, Entmax(), need_weights=True) == [SCORE, ALIGN, WEIGHTS]
-    assert reasons_against_sdpa(additive, Softmax(), need_weights=False) == [SCORE]
-    assert reasons_against_sdpa(Dot(), Entmax(), need_weights=False) == [ALIGN]
-    assert reasons_against_sdpa(Dot(), Softmax(), need_weights=True) == [WEIGHTS]
+    assert reasons_against("sdpa", additive, Entmax(), HERE) == [DOT, ALIGN]
+    assert reasons_against("sdpa", additive, Softmax(), HERE) == [DOT]
+    assert reasons_against("sdpa", Dot(), Entmax(), HERE) == [ALIGN]
+    assert reasons_against("blocked", Dot(), Entmax(), HERE._replace(bias=True)) == [TANH, ALIGN, BIAS]
+    found = reasons_against("triton", Dot(), Entmax(), HERE._replace(bias=True))
+    assert found[:3] == [TANH, ALIGN, BIAS]
+    assert any("cpu" in reason for reason in found[3:])
 
 
 def test_callables_and_subclasses_are_named() -> None:
     def mine(first: Tensor, second: Tensor) -> Tensor:
         return first
 
-    score, align = reasons_against_sdpa(mine, mine, need_weights=False)
+    score, align = reasons_against("sdpa", mine, mine, HERE)
     assert "score=mine is" in score
     assert "align=mine is" in align
-    assert reasons_against_sdpa(Dot(), Sharper(), need_weights=False) == ["align=Sharper is not Softmax"]
+    assert reasons_against("sdpa", Dot(), Sharper(), HERE) == ["align=Sharper is not Softmax"]
 
 
 def test_an_explicit_wish_is_refused_with_every_reason() -> None:
@@ -48,32 +68,49 @@ def test_an_explicit_wish_is_refused_with_every_reason() -> None:
     with pytest.raises(ImplementationUnavailable) as caught:
         layer(query, query, query)
     assert str(caught.value) == (
-        f"impl='sdpa' cannot run here: {SCORE}; {ALIGN}; {WEIGHTS}. Cure: use impl='auto' or impl='reference'."
+        f"impl='sdpa' cannot run here: {DOT}; {ALIGN}. Cure: use impl='auto' or impl='reference'."
     )
     assert isinstance(caught.value, RegardError)
-    with pytest.raises(ImplementationUnavailable, match="weights were asked for"):
-        attend(query, query, query, impl="sdpa")
+    with pytest.raises(ImplementationUnavailable, match="no bias"):
+        attend(query, query, query, score=Additive(4, 4, 3), bias=torch.zeros(2, 2), impl="blocked")
 
 
-@pytest.mark.parametrize("impl", IMPLEMENTATIONS)
-def test_known_names(impl: str) -> None:
-    assert dispatch.check_impl(impl) == impl
-    expected = "reference" if impl == "reference" else "sdpa"
-    assert dispatch.choose(impl, Dot(), Softmax(), need_weights=False) == expected
+def test_known_names() -> None:
+    assert [dispatch.check_impl(impl) for impl in IMPLEMENTATIONS] == list(IMPLEMENTATIONS)
+    for impl, expected in (("auto", "sdpa"), ("sdpa", "sdpa"), ("reference", "reference")):
+        assert dispatch.choose(impl, Dot(), Softmax(), HERE, gradient=False) == expected
+    for impl, expected in (("auto", "blocked"), ("blocked", "blocked"), ("reference", "reference")):
+        assert dispatch.choose(impl, Additive(4, 4, 3), Softmax(), HERE, gradient=False) == expected
 
 
 @pytest.mark.parametrize("impl", ["", "flash", "SDPA"])
 def test_unknown_names(impl: str) -> None:
     query = torch.randn(1, 2, 4)
-    with pytest.raises(ConfigError, match="expected one of auto, reference, sdpa"):
+    with pytest.raises(ConfigError, match="expected one of auto, reference, sdpa, triton, blocked"):
         attend(query, query, query, impl=impl)
 
 
-@pytest.mark.parametrize("score", [Additive(4, 4, 3), lambda query, keys: query @ keys.mT], ids=["additive", "lambda"])
-def test_auto_never_refuses(score: object) -> None:
-    assert dispatch.choose("auto", score, Softmax(), need_weights=False) == "reference"
-    assert dispatch.choose("auto", Dot(), Sharper(), need_weights=False) == "reference"
-    assert dispatch.choose("auto", Dot(), Softmax(), need_weights=True) == "reference"
+def test_auto_never_refuses() -> None:
+    def plain(query: Tensor, keys: Tensor) -> Tensor:
+        return query @ keys.mT
+
+    for score, align, call in (
+        (plain, Softmax(), HERE),
+        (Dot(), Sharper(), HERE),
+        (Additive(4, 4, 3), Entmax(), HERE),
+        (Additive(4, 4, 3), Softmax(), HERE._replace(bias=True)),
+        (Additive(4, 4, 3), Softmax(), HERE._replace(device="meta")),
+    ):
+        assert dispatch.choose("auto", score, align, call, gradient=False) == "reference"
+    for score in (Dot(), Additive(4, 4, 3)):
+        assert dispatch.choose("auto", score, Softmax(), HERE, gradient=True) == "reference"
+
+
+def test_a_few_pairs_are_not_worth_blocks() -> None:
+    score, few, many = Additive(4, 4, 128), torch.randn(2, 1, 4), torch.randn(2, 600, 4)
+    for states, expected in ((few, "reference"), (many, "blocked")):
+        call = Call("cpu", states, states)
+        assert dispatch.choose("auto", score, Softmax(), call, gradient=False) == expected
 
 
 def test_a_score_that_changes_compare_is_not_its_parent() -> None:
@@ -89,9 +126,9 @@ def test_a_score_that_changes_compare_is_not_its_parent() -> None:
 
 def test_leading_axes_spread() -> None:
     a, b, c = torch.zeros(2, 1, 3, 4), torch.zeros(5, 3, 4), torch.zeros(3, 4)
-    assert dispatch.broadcast(a, a) == (2, 1)
-    assert dispatch.broadcast(a, b, c) == (2, 5)
-    assert dispatch.broadcast(c, c) == ()
+    assert fused.broadcast(a, a) == (2, 1)
+    assert fused.broadcast(a, b, c) == (2, 5)
+    assert fused.broadcast(c, c) == ()
 
 
 @pytest.mark.parametrize("scale", [1.0, 60.0, 250.0])
@@ -124,6 +161,6 @@ def test_a_trace_changes_nothing_under_autocast() -> None:
 
 def test_mixed_dtypes_on_both_paths() -> None:
     query, keys, values = torch.randn(2, 3, 4), torch.randn(2, 5, 4), torch.randn(2, 5, 6, dtype=torch.bfloat16)
-    plain, fused = (attend(query, keys, values, need_weights=weights).context for weights in (True, False))
-    assert plain.dtype == fused.dtype == torch.bfloat16
-    assert_close(plain, fused, atol=0.02, rtol=0.02)
+    plain, kernel = (attend(query, keys, values, impl=impl).context for impl in ("reference", "sdpa"))
+    assert plain.dtype == kernel.dtype == torch.bfloat16
+    assert_close(plain, kernel, atol=0.02, rtol=0.02)

@@ -226,3 +226,50 @@ def test_empty_blocks(size: int) -> None:
 def test_bad_lengths(lengths: list) -> None:
     with pytest.raises(MaskError, match="length"):
         Mask.padding(torch.tensor(lengths))
+
+
+# ── rows alone, and rules without a tensor ──────────────────────────────────────────────────────────────────────────
+
+ALL = {
+    "causal": Mask.causal(),
+    "padding": Mask.padding([4, 2]),
+    "query padding": Mask.query_padding([3, 1]),
+    "window": Mask.window(1, 0),
+    "block": Mask.block(2),
+    "segment": Mask.segment(SEGMENTS[:, :3], SEGMENTS),
+    "dense": Mask.of(torch.rand(2, 3, 4, generator=torch.Generator().manual_seed(0)) > 0.5),
+    "one row for all": Mask.of(torch.tensor([[[True, False, True, True]]])),
+    "both": Mask.causal() & Mask.padding([4, 2]),
+    "either": Mask.causal() | Mask.block(2),
+    "not": ~Mask.window(1),
+}
+
+
+@pytest.mark.parametrize("mask", ALL.values(), ids=ALL)
+@pytest.mark.parametrize("rows", [[0, 1, 2], [2, 0], [1], []], ids=str)
+def test_rows_alone(mask: Mask, rows: list[int]) -> None:
+    whole = mask.dense(3, 4)
+    whole = whole.expand(*whole.shape[:-2], 3, 4)
+    some = mask.dense(3, 4, rows=torch.tensor(rows, dtype=torch.long))
+    some = some.expand(*some.shape[:-2], len(rows), 4)
+    assert torch.equal(some, whole[..., rows, :])
+
+
+def test_what_kernels_know() -> None:
+    padding = Mask.padding([4, 2])
+    assert padding.simple() == (padding, False, None)
+    assert Mask.causal().simple() == (None, True, None)
+    assert Mask.window(2, 0).simple() == (None, False, (2, 0))
+    assert (Mask.window(2, 0) & padding & Mask.causal()).simple() == (padding, True, (2, 0))
+    for mask in (
+        Mask.query_padding([1, 2]),
+        Mask.block(2),
+        ~padding,
+        padding | Mask.causal(),
+        padding & Mask.block(2),
+        padding & Mask.padding([1, 1]),
+        Mask.window(1) & Mask.window(2),
+        Mask.causal() & Mask.causal(),
+        Mask.of(torch.ones(2, 2, dtype=torch.bool)),
+    ):
+        assert mask.simple() is None

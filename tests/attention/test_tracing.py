@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.testing import assert_close
 
 from regard.attention import ALiBi, Attention, Cache, Mask, MultiHead, Trace, attend, trace
-from regard.base import ConfigError, ImplementationUnavailable, RegardError, ShapeError
+from regard.base import ConfigError, RegardError, ShapeError
 
 
 class Block(nn.Module):
@@ -76,16 +77,61 @@ def test_one_attention_in_two_layers_has_two_names() -> None:
         assert_close(torch.from_numpy(seen[name].weights), weights[name])
 
 
-def test_pattern_leaves_the_others_on_the_kernel() -> None:
+@pytest.mark.parametrize("grad", [True, False])
+def test_traced_layers_keep_the_kernel(grad: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel, calls = F.scaled_dot_product_attention, []
+    monkeypatch.setattr(
+        "regard.attention.fused.F.scaled_dot_product_attention",
+        lambda *args, **options: calls.append(1) or kernel(*args, **options),
+    )
     net, x = model(), torch.randn(1, 5, 4)
-    net[0].layers["own"].attention.impl = net[0].layers["cross"].impl = "sdpa"  # which refuses to give weights
-    with trace(net, layers="2.*") as seen:
+    plain = net(x)
+    assert len(calls) == 4
+    with torch.set_grad_enabled(grad), trace(net) as seen:
+        watched = net(x)
+    assert len(calls) == 8
+    assert_close(watched, plain, rtol=0, atol=0)
+    for layer in net.modules():
+        if isinstance(layer, Attention):
+            layer.impl = "reference"
+    with trace(net) as expected:
         net(x)
-    assert list(seen) == NAMES[2:]
-    with trace(net), pytest.raises(ImplementationUnavailable):
-        net(x)
-    with trace(net, layers="?.layers.own"), pytest.raises(ImplementationUnavailable):
-        net(x)
+    assert len(calls) == 8
+    for name in NAMES:
+        assert_close(torch.from_numpy(seen[name].weights), torch.from_numpy(expected[name].weights))
+
+
+def test_pattern() -> None:
+    net, x = model(), torch.randn(1, 5, 4)
+    for pattern, names in (("2.*", NAMES[2:]), ("?.layers.own", NAMES[::2])):
+        with trace(net, layers=pattern) as seen:
+            net(x)
+        assert list(seen) == names
+
+
+@pytest.mark.parametrize("impl", ["sdpa", "reference"])
+def test_rows_and_heads_that_are_asked_for(impl: str) -> None:
+    layer, x = MultiHead(8, num_heads=4, impl=impl), torch.randn(2, 5, 8)
+    with trace(layer) as whole:
+        layer(x)
+    with trace(layer, rows=[3, -5], heads=[2, -1], columns=list("abcde")) as seen, trace(layer, rows=[7]) as nothing:
+        layer(x)
+    assert seen[0].weights.shape == (2, 2, 2, 5)
+    assert seen[0].queries == [3, 0]
+    assert_close(torch.from_numpy(seen[0].weights), torch.from_numpy(whole[0].weights[:, [2, 3]][:, :, [3, 0]]))
+    assert nothing[0].weights.shape == (2, 4, 0, 5)  # there is no such row
+    seen.label(rows=list("ABCDE"))
+    item = Trace.from_json(seen.to_json())[0].item(1)
+    assert (item.rows, item.columns) == (["D", "A"], list("abcde"))
+    assert item.weights.shape == (2, 2, 5)
+
+
+@pytest.mark.bare
+def test_rows_are_labels_or_numbers() -> None:
+    with pytest.raises(ConfigError, match="labels, or whole numbers, not both"), trace(rows=["a", 1]):
+        pass
+    with pytest.raises(ConfigError, match=r"trace heads.*whole numbers"), trace(heads=["a"]):
+        pass
 
 
 def test_unknown_name_lists_the_known_ones() -> None:
@@ -192,14 +238,6 @@ def test_repr_of_several_batch_shapes() -> None:
         for batch in (1, 2):
             attend(*[torch.randn(batch, 3, 4)] * 3)
     assert "attend" in repr(seen)
-
-
-def test_the_kernel_alone_cannot_be_traced() -> None:
-    layer, x = MultiHead(4, num_heads=2, impl="sdpa"), torch.randn(1, 3, 4)
-    with trace(), pytest.raises(ImplementationUnavailable, match="a trace"):
-        layer(x)
-    with trace(layers="elsewhere"):
-        layer(x)
 
 
 # ── labels ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -103,6 +103,8 @@ def test_inside_a_part_of_any_kind() -> None:
         ("stepps=3", "unknown setting 'stepps'; known: title, steps, betas, task, model. Cure: did you mean 'steps'?"),
         ("task.unit=bpe", "unknown setting 'task.unit'; known: name, file, .*did you mean 'units'?"),
         ("task.search.beam=3", "unknown setting 'task.search.beam'; known: beams, .*did you mean 'beams'?"),
+        ("units=bpe", "unknown setting 'units'; known: title, .*did you mean 'task.units'?"),
+        ("task.beams=3", "unknown setting 'task.beams'; known: name, .*did you mean 'task.search.beams'?"),
         ("qqq=3", "unknown setting 'qqq'; known: title, steps, betas, task, model$"),
         ("steps.x=3", "unknown setting 'steps.x'. Cure: what is before 'x' has no parts of its own"),
         ("task=3", "task has several settings: got '3'; expected one of task.name, task.file, "),

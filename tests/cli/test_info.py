@@ -8,10 +8,13 @@ from regard.score import SCORES
 def test_every_score_and_alignment_is_listed_with_its_path(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["info"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    paths = {line.split()[0]: line.partition("softmax")[2].strip() for line in lines if "× softmax" in line}
+    start = next(number for number, line in enumerate(lines) if "on cpu, impl='auto' takes" in line) + 2
+    paths = dict(line.split(maxsplit=1) for line in lines[start : start + len(SCORES)])
     assert set(paths) == set(SCORES)
     assert {name for name, path in paths.items() if path == "sdpa"} == {"dot", "scaled_dot", "general", "cosine"}
     assert paths["projected"] == "the path of the score inside"
-    assert paths["additive"].startswith("reference: score=Additive is not a dot product")
-    assert all(name in lines[-1] for name in ALIGNS if name != "softmax")
+    assert paths["additive"].startswith("blocked (not triton: ")
+    assert paths["location"].startswith("reference (not sdpa: score=Location is not a dot product")
+    assert "not blocked: score=Location is not additive" in paths["location"]
+    assert all(name in line for line in lines if line.startswith("Any score ×") for name in ALIGNS if name != "softmax")
     assert any(line.startswith("torch ") for line in lines)

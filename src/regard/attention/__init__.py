@@ -1,7 +1,7 @@
 """Attention: score → align → context, with masks, positions, heads and the trace."""
 
 from regard.attention.attention import Attention, attend
-from regard.attention.dispatch import IMPLEMENTATIONS, reasons_against_sdpa
+from regard.attention.dispatch import IMPLEMENTATIONS, Call, reasons_against
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead
 from regard.attention.output import AttentionOutput, Cache, Memory
@@ -35,6 +35,7 @@ __all__ = [
     "Attention",
     "AttentionOutput",
     "Cache",
+    "Call",
     "Found",
     "Learned",
     "Mask",
@@ -49,7 +50,7 @@ __all__ = [
     "Trace",
     "attend",
     "lookup",
-    "reasons_against_sdpa",
+    "reasons_against",
     "relative_shift",
     "rotate",
     "sinusoid",

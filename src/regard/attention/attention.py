@@ -5,7 +5,7 @@ weights = align(scores, mask)       [*b q k] → [*b q k]               how much
 context = weights @ values          [*b q k], [*b k v] → [*b q v]     what does it get?
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -13,16 +13,28 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.align import Align, Alignment, Softmax
-from regard.attention.dispatch import broadcast, check_impl, choose, sdpa
+from regard.attention.dispatch import Call, check_impl, choose
+from regard.attention.fused import additive, broadcast, refuse_gradient, sdpa
 from regard.attention.mask import Mask, as_mask, fit
 from regard.attention.output import AttentionOutput
 from regard.attention.tracing import record, watched
+from regard.attention.weights import weights_beside
 from regard.base import ConfigError, MaskError, ShapeError
 from regard.score import Prepared, ScaledDot, Score
 
 ScoreLike = Score | Callable[..., Tensor]
 AlignLike = Align | Callable[..., Alignment | Tensor]
 SCALED_DOT, SOFTMAX = ScaledDot(), Softmax()  # the defaults; neither holds anything
+
+
+class Around(NamedTuple):
+    """What a query comes with, beside its keys and values."""
+
+    mask: Mask | None
+    bias: Tensor | None
+    previous: Tensor | None
+    step: int | Tensor
+    dropout: float
 
 
 def attend(
@@ -54,18 +66,11 @@ def attend(
     (tensor([[36.]]), tensor([[0.4000, 0.6000]]))
     """
     watch = watched(None)
-    out = _attend(
-        query,
-        keys,
-        values,
-        _checked("score", score, SCALED_DOT),
-        _checked("align", align, SOFTMAX),
-        _Around(as_mask(mask), bias, previous, step, dropout),
-        need_weights or watch,
-        check_impl(impl),
-    )
+    score, align = _checked("score", score, SCALED_DOT), _checked("align", align, SOFTMAX)
+    around = Around(as_mask(mask), bias, previous, step, dropout)
+    out = _attend(query, keys, values, score, align, around, need_weights, check_impl(impl))
     if watch:
-        record(None, out.weights)
+        record(None, out.weights, _Beside(query, keys, values, score, align, around))
     return out if need_weights else out._replace(weights=None)
 
 
@@ -108,29 +113,26 @@ class Attention(nn.Module):
         need_weights: bool = True,
     ) -> AttentionOutput:
         """As `attend`, with this module's score and alignment."""
-        watch = watched(self)
-        out = self.run(
-            query, keys, values, mask=mask, bias=bias, previous=previous, step=step, need_weights=need_weights or watch
-        )
-        if watch:
-            record(self, out.weights)
-        return out if need_weights else out._replace(weights=None)
+        around = Around(as_mask(mask), bias, previous, step, self.dropout if self.training else 0.0)
+        return self.run(query, keys, values, around, need_weights=need_weights, seen_as=self)
 
     def run(
         self,
         query: Tensor,
         keys: Tensor | Prepared,
         values: Tensor,
+        around: Around,
         *,
-        mask: Mask | Tensor | None = None,
-        bias: Tensor | None = None,
-        previous: Tensor | None = None,
-        step: int | Tensor = 0,
-        need_weights: bool = True,
+        need_weights: bool,
+        seen_as: nn.Module,
+        heads: bool = False,
     ) -> AttentionOutput:
-        """As `forward`, unseen by a trace: for layers that record under their own name."""
-        around = _Around(as_mask(mask), bias, previous, step, self.dropout if self.training else 0.0)
+        """As `forward`, seen by a trace as the layer `seen_as`: for layers that have their attention inside."""
+        watch = watched(seen_as)
         out = _attend(query, keys, values, self.score, self.align, around, need_weights, self.impl)
+        if watch:
+            beside = _Beside(query, keys, values, self.score, self.align, around)
+            record(seen_as, out.weights, beside, heads=heads)
         return out if need_weights else out._replace(weights=None)
 
     def extra_repr(self) -> str:
@@ -143,23 +145,13 @@ class Attention(nn.Module):
         return ", ".join([*plain, f"dropout={self.dropout}, impl={self.impl!r}"])
 
 
-class _Around(NamedTuple):
-    """What a query comes with, beside its keys and values."""
-
-    mask: Mask | None
-    bias: Tensor | None
-    previous: Tensor | None
-    step: int | Tensor
-    dropout: float
-
-
 def _attend(
     query: Tensor,
     keys: Tensor | Prepared,
     values: Tensor,
     score: ScoreLike,
     align: AlignLike,
-    around: _Around,
+    around: Around,
     need_weights: bool,
     impl: str,
 ) -> AttentionOutput:
@@ -173,10 +165,20 @@ def _attend(
     if num_keys == 0:  # nothing to attend to: every row is empty
         weights = query[..., :0].expand(*lead, -1, -1)
         return AttentionOutput(weights.to(values.dtype) @ values, weights)
-    if choose(impl, score, align, need_weights=need_weights) == "sdpa":
+    raw = keys.keys if isinstance(keys, Prepared) else keys
+    call = Call(query.device.type, query, values, bias is not None)
+    way = choose(impl, score, align, call, gradient=need_weights and _has_gradient(query, raw, values, bias, score))
+    if way != "reference":
         assert isinstance(score, Score)
         assert isinstance(align, Softmax)
-        return AttentionOutput(sdpa(query, keys, values, score, align, mask, bias, dropout))
+        if way == "sdpa":
+            context = sdpa(query, keys, values, score, align, mask, bias, dropout)
+        else:
+            context = additive(way, query, keys, values, score, align, mask, dropout)
+        if not need_weights:
+            return AttentionOutput(context)
+        weights = weights_beside(query, keys, values, score, align, mask, bias)
+        return AttentionOutput(context, refuse_gradient(weights, query, raw, values, bias, *_parameters(score)))
     allowed = None if mask is None else mask.dense(num_queries, num_keys, device=query.device)
     if "previous" in getattr(score, "needs", ()) and num_queries > 1:
         return _row_by_row(query, keys, values, score, align, around._replace(bias=bias), allowed)
@@ -196,6 +198,37 @@ def _attend(
     return AttentionOutput(context, weights.to(query.dtype), log_prob, entropy)
 
 
+class _Beside(NamedTuple):
+    """Makes the weights of a call whose own pass gave none; only a fused one does not."""
+
+    query: Tensor
+    keys: Tensor | Prepared
+    values: Tensor
+    score: Any
+    align: Any
+    around: Around
+
+    def __call__(self, rows: Sequence[int] | None, heads: Sequence[int] | None) -> Tensor:
+        """Weights of these rows and heads."""
+        bias = self.around.bias
+        bias = bias.reshape(1, -1) if bias is not None and bias.ndim < 2 else bias
+        return weights_beside(*self[:5], self.around.mask, bias, rows=rows, heads=heads)
+
+
+def _has_gradient(*parts: Tensor | ScoreLike | None) -> bool:
+    """Whether somebody may want to differentiate what is made of these; compilers see one plain path."""
+    if torch.compiler.is_compiling():
+        return True
+    if not torch.is_grad_enabled():
+        return False
+    tensors = [part for each in parts for part in ([each] if isinstance(each, Tensor) else _parameters(each))]
+    return any(tensor.requires_grad for tensor in tensors)
+
+
+def _parameters(score: Any) -> list[Tensor]:
+    return list(score.parameters()) if isinstance(score, nn.Module) else []
+
+
 def _weights(align: AlignLike, result: Any, allowed: Tensor | None, num_queries: int, num_keys: int) -> Alignment:
     """The result of an alignment, checked; one that is not ours is held to the mask."""
     if isinstance(result, Tensor):
@@ -213,7 +246,7 @@ def _row_by_row(
     values: Tensor,
     score: ScoreLike,
     align: AlignLike,
-    around: _Around,
+    around: Around,
     allowed: Tensor | None,
 ) -> AttentionOutput:
     """One query after the other, for scores that look at the weights of the query before."""
@@ -265,7 +298,7 @@ def _checked(role: str, part: Any, default: nn.Module) -> Any:
     return part
 
 
-def _check(query: Tensor, keys: Tensor | Prepared, values: Tensor, around: _Around) -> tuple[int, ...]:
+def _check(query: Tensor, keys: Tensor | Prepared, values: Tensor, around: Around) -> tuple[int, ...]:
     """The leading axes of the result, once everything fits."""
     key_tensor = keys.keys if isinstance(keys, Prepared) else keys
     for name, tensor in (("query", query), ("keys", key_tensor), ("values", values)):

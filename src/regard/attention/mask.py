@@ -5,6 +5,7 @@ Mask.causal() & Mask.padding(lengths)
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool
@@ -12,6 +13,16 @@ from torch import Tensor
 
 from regard.align.align import check_boolean
 from regard.base import ConfigError, MaskError
+
+Device = torch.device | str | None
+
+
+class Simple(NamedTuple):
+    """A mask that needs no tensor of pairs; what is None or False forbids nothing."""
+
+    padding: "Mask | None" = None  # of keys
+    causal: bool = False
+    window: tuple[int, int] | None = None  # before, after
 
 
 class Mask:
@@ -101,10 +112,22 @@ class Mask:
     # ── results ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def dense(
-        self, num_queries: int, num_keys: int, *, device: torch.device | str | None = None
+        self,
+        num_queries: int,
+        num_keys: int,
+        *,
+        device: torch.device | str | None = None,
+        rows: Tensor | None = None,
     ) -> Bool[Tensor, "..."]:
-        """The mask as a tensor [*b q k], True = may attend; an axis that does not matter has size 1."""
+        """The mask as a tensor [*b q k], True = may attend; an axis that does not matter has size 1.
+
+        With `rows` [r], numbers of queries, those rows alone: [*b r k].
+        """
         raise NotImplementedError
+
+    def simple(self) -> "Simple | None":
+        """The mask as padding, causality and a window, where it is no more than these: what kernels know."""
+        return None
 
     def to_torch_attention(
         self, num_queries: int, num_keys: int, *, device: torch.device | str | None = None
@@ -203,10 +226,13 @@ def _lengths(lengths: Tensor | Sequence[int]) -> tuple[Tensor, int]:
     return tensor, longest
 
 
-def _positions(num_queries: int, num_keys: int, device: torch.device | str | None) -> tuple[Tensor, Tensor]:
+def _positions(num_queries: int, num_keys: int, device: Device, rows: Tensor | None) -> tuple[Tensor, Tensor]:
     """Positions of queries [q 1] and keys [k]; the last query stands at the last key."""
-    query = torch.arange(num_keys - num_queries, num_keys, device=device).unsqueeze(-1)
-    return query, torch.arange(num_keys, device=device)
+    if rows is None:
+        query = torch.arange(num_keys - num_queries, num_keys, device=device)
+    else:
+        query = (rows if device is None else rows.to(device)) + num_keys - num_queries
+    return query.unsqueeze(-1), torch.arange(num_keys, device=device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,8 +241,11 @@ class _Padding(Mask):
     longest: int
     of_queries: bool
 
-    def dense(self, num_queries: int, num_keys: int, *, device: torch.device | str | None = None) -> Tensor:
-        size = num_queries if self.of_queries else num_keys
+    def simple(self) -> Simple | None:
+        return None if self.of_queries else Simple(padding=self)
+
+    def check(self, size: int) -> None:
+        """No length goes beyond the items that there are."""
         if self.longest > size:
             what = "queries" if self.of_queries else "keys"
             raise MaskError(
@@ -225,8 +254,13 @@ class _Padding(Mask):
                 expected=f"at most {size}",
                 cure=f"lengths count the {what} that are not padding",
             )
+
+    def dense(self, num_queries: int, num_keys: int, *, device: Device = None, rows: Tensor | None = None) -> Tensor:
+        size = num_queries if self.of_queries else num_keys
+        self.check(size)
         lengths = self.lengths if device is None else self.lengths.to(device)
-        inside = torch.arange(size, device=lengths.device) < lengths.unsqueeze(-1)
+        chosen = rows if self.of_queries and rows is not None else torch.arange(size, device=lengths.device)
+        inside = chosen.to(lengths.device) < lengths.unsqueeze(-1)
         return inside.unsqueeze(-1 if self.of_queries else -2)  # [*b q 1] or [*b 1 k]
 
 
@@ -234,8 +268,11 @@ class _Padding(Mask):
 class _Causal(Mask):
     is_causal = True
 
-    def dense(self, num_queries: int, num_keys: int, *, device: torch.device | str | None = None) -> Tensor:
-        query, key = _positions(num_queries, num_keys, device)
+    def simple(self) -> Simple:
+        return Simple(causal=True)
+
+    def dense(self, num_queries: int, num_keys: int, *, device: Device = None, rows: Tensor | None = None) -> Tensor:
+        query, key = _positions(num_queries, num_keys, device, rows)
         return key <= query
 
 
@@ -244,8 +281,11 @@ class _Window(Mask):
     before: int
     after: int
 
-    def dense(self, num_queries: int, num_keys: int, *, device: torch.device | str | None = None) -> Tensor:
-        query, key = _positions(num_queries, num_keys, device)
+    def simple(self) -> Simple:
+        return Simple(window=(self.before, self.after))
+
+    def dense(self, num_queries: int, num_keys: int, *, device: Device = None, rows: Tensor | None = None) -> Tensor:
+        query, key = _positions(num_queries, num_keys, device, rows)
         return (key >= query - self.before) & (key <= query + self.after)
 
 
@@ -253,8 +293,8 @@ class _Window(Mask):
 class _Block(Mask):
     size: int
 
-    def dense(self, num_queries: int, num_keys: int, *, device: torch.device | str | None = None) -> Tensor:
-        query, key = _positions(num_queries, num_keys, device)
+    def dense(self, num_queries: int, num_keys: int, *, device: Device = None, rows: Tensor | None = None) -> Tensor:
+        query, key = _positions(num_queries, num_keys, device, rows)
         return query.div(self.size, rounding_mode="floor") == key.div(self.size, rounding_mode="floor")
 
 
@@ -263,7 +303,7 @@ class _Segment(Mask):
     queries: Tensor
     keys: Tensor
 
-    def dense(self, num_queries: int, num_keys: int, *, device: torch.device | str | None = None) -> Tensor:
+    def dense(self, num_queries: int, num_keys: int, *, device: Device = None, rows: Tensor | None = None) -> Tensor:
         if (self.queries.shape[-1], self.keys.shape[-1]) != (num_queries, num_keys):
             raise MaskError(
                 "segment numbers do not fit",
@@ -272,6 +312,7 @@ class _Segment(Mask):
                 cure="pass Mask.segment(queries, keys) for cross-attention",
             )
         queries, keys = (ids if device is None else ids.to(device) for ids in (self.queries, self.keys))
+        queries = queries if rows is None else queries.index_select(-1, rows.to(queries.device))
         return queries.unsqueeze(-1) == keys.unsqueeze(-2)
 
 
@@ -279,7 +320,7 @@ class _Segment(Mask):
 class _Dense(Mask):
     allowed: Tensor
 
-    def dense(self, num_queries: int, num_keys: int, *, device: torch.device | str | None = None) -> Tensor:
+    def dense(self, num_queries: int, num_keys: int, *, device: Device = None, rows: Tensor | None = None) -> Tensor:
         have, want = tuple(self.allowed.shape[-2:]), (num_queries, num_keys)
         if any(size not in (1, wanted) for size, wanted in zip(have, want, strict=True)):
             raise MaskError(
@@ -289,7 +330,9 @@ class _Dense(Mask):
                 cure="the last two axes are queries and keys; a [batch, keys] mask of torch's kind goes through"
                 " Mask.from_torch_key_padding",
             )
-        return self.allowed if device is None else self.allowed.to(device)
+        allowed = self.allowed if device is None else self.allowed.to(device)
+        whole = rows is None or allowed.shape[-2] == 1
+        return allowed if whole else allowed.index_select(-2, rows.to(allowed.device))  # type: ignore[union-attr]
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,8 +340,21 @@ class _Both(Mask):
     left: Mask
     right: Mask
 
-    def dense(self, num_queries: int, num_keys: int, *, device: torch.device | str | None = None) -> Tensor:
-        left, right = _meet(*(part.dense(num_queries, num_keys, device=device) for part in (self.left, self.right)))
+    def simple(self) -> Simple | None:
+        left, right = self.left.simple(), self.right.simple()
+        if left is None or right is None:
+            return None
+        if (left.causal and right.causal) or (left.window and right.window):
+            return None
+        if left.padding is not None and right.padding is not None:
+            return None
+        padding = right.padding if left.padding is None else left.padding
+        return Simple(padding, left.causal or right.causal, left.window or right.window)
+
+    def dense(self, num_queries: int, num_keys: int, *, device: Device = None, rows: Tensor | None = None) -> Tensor:
+        left, right = _meet(
+            *(part.dense(num_queries, num_keys, device=device, rows=rows) for part in (self.left, self.right))
+        )
         return left & right
 
 
@@ -307,8 +363,10 @@ class _Either(Mask):
     left: Mask
     right: Mask
 
-    def dense(self, num_queries: int, num_keys: int, *, device: torch.device | str | None = None) -> Tensor:
-        left, right = _meet(*(part.dense(num_queries, num_keys, device=device) for part in (self.left, self.right)))
+    def dense(self, num_queries: int, num_keys: int, *, device: Device = None, rows: Tensor | None = None) -> Tensor:
+        left, right = _meet(
+            *(part.dense(num_queries, num_keys, device=device, rows=rows) for part in (self.left, self.right))
+        )
         return left | right
 
 
@@ -316,8 +374,8 @@ class _Either(Mask):
 class _Not(Mask):
     mask: Mask
 
-    def dense(self, num_queries: int, num_keys: int, *, device: torch.device | str | None = None) -> Tensor:
-        return ~self.mask.dense(num_queries, num_keys, device=device)
+    def dense(self, num_queries: int, num_keys: int, *, device: Device = None, rows: Tensor | None = None) -> Tensor:
+        return ~self.mask.dense(num_queries, num_keys, device=device, rows=rows)
 
 
 def _meet(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:

@@ -3,11 +3,10 @@
 import torch
 from torch import Tensor, nn
 
-from regard.attention.attention import Attention
-from regard.attention.mask import Mask
+from regard.attention.attention import Around, Attention
+from regard.attention.mask import Mask, as_mask
 from regard.attention.output import AttentionOutput, Cache, Memory
 from regard.attention.position import Learned, Position, Relative, Sinusoidal
-from regard.attention.tracing import record, watched
 from regard.base import ConfigError, ShapeError
 from regard.score import Prepared, ScaledDot
 
@@ -105,21 +104,14 @@ class MultiHead(nn.Module):
             if self.position is not None:
                 query_heads, key_heads, added = self.position(query_heads, raw_heads)
                 bias = added if bias is None else bias if added is None else bias + added
-        watch = watched(self)
+        dropout = self.attention.dropout if self.attention.training else 0.0
+        around = Around(as_mask(mask), bias, previous, step, dropout)
+        values = self._repeat(value_heads)
         out = self.attention.run(
-            query_heads,
-            key_heads,
-            self._repeat(value_heads),
-            mask=mask,
-            bias=bias,
-            previous=previous,
-            step=step,
-            need_weights=need_weights or watch,
+            query_heads, key_heads, values, around, need_weights=need_weights, seen_as=self, heads=True
         )
-        if watch:
-            record(self, out.weights, heads=True)
         context = self.to_output(out.context.transpose(-2, -3).flatten(-2))  # [*b h q d] → [*b q (h d)]
-        return AttentionOutput(context, out.weights if need_weights else None, out.log_prob, out.entropy, cache)
+        return AttentionOutput(context, out.weights, out.log_prob, out.entropy, cache)
 
     def prepare(self, keys: Tensor, values: Tensor | None = None) -> Memory:
         """Keys and values after all projections, those of the score too: pass it as `keys` to any number of calls."""

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import Any, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 import torch
@@ -26,6 +26,20 @@ Labels = Sequence[str] | Sequence[Sequence[str]]  # of one sentence, or of each 
 _ACTIVE: ContextVar[tuple["Trace", ...]] = ContextVar("regard_trace", default=())
 
 
+@runtime_checkable
+class Beside(Protocol):
+    """A call of attention that can say its weights later."""
+
+    @property
+    def query(self) -> Tensor:
+        """The queries, [*b q d]."""
+        ...
+
+    def __call__(self, rows: Sequence[int] | None, heads: Sequence[int] | None) -> Tensor:
+        """The weights of some rows and heads."""
+        ...
+
+
 @dataclass
 class Record:
     """The weights of one layer, [*b h q k] from heads and [*b q k] without, and the labels of the last two axes."""
@@ -35,6 +49,7 @@ class Record:
     heads: bool = False
     rows: Labels | None = field(default=None, repr=False)
     columns: Labels | None = field(default=None, repr=False)
+    queries: list[int] | None = None  # the numbers of the rows that were asked for; None: all
 
     @property
     def weights(self) -> NDArray[Any]:
@@ -65,6 +80,8 @@ class Record:
         elif self.axes.count("b") > 1:
             weights = weights.reshape(-1, *weights.shape[self.axes.count("b") :])[batch]
         rows, columns = _labels_of(self.rows, batch), _labels_of(self.columns, batch)
+        if rows is not None and self.queries is not None:
+            rows = [rows[number] for number in self.queries if number < len(rows)]
         weights = weights[..., : None if rows is None else len(rows), : None if columns is None else len(columns)]
         return replace(self, calls=[weights], rows=rows, columns=columns)
 
@@ -72,11 +89,18 @@ class Record:
 class Trace(Mapping[str, Record]):
     """What was seen: records by name (or by number, in the order of their first call)."""
 
-    def __init__(self, model: nn.Module | None = None, layers: str = "*") -> None:
+    def __init__(
+        self,
+        model: nn.Module | None = None,
+        layers: str = "*",
+        *,
+        queries: Sequence[int] | None = None,
+        heads: Sequence[int] | None = None,
+    ) -> None:
         self._records: dict[str, Record] = {}
         self._names: dict[int, str] = {}
         self._alive: list[nn.Module] = []  # so that no id is used twice
-        self._layers = layers
+        self._layers, self._queries, self._heads = layers, queries, heads
         self._labels: list[tuple[str, Labels | None, Labels | None]] = []
         self._counts: dict[str, int] = {}
         for name, module in model.named_modules() if model is not None else ():
@@ -101,6 +125,7 @@ class Trace(Mapping[str, Record]):
                 "axes": list(record.axes),
                 "rows": _plain(record.rows),
                 "columns": _plain(record.columns),
+                "queries": record.queries,
                 "shape": list(record.weights.shape),
                 "weights": np.round(record.weights.astype(np.float64), digits).tolist(),
             }
@@ -125,7 +150,7 @@ class Trace(Mapping[str, Record]):
         for entry in content["records"]:
             weights = np.asarray(entry["weights"], dtype=np.float32).reshape(entry["shape"])
             seen._records[entry["name"]] = Record(
-                entry["name"], [weights], "h" in entry["axes"], entry["rows"], entry["columns"]
+                entry["name"], [weights], "h" in entry["axes"], entry["rows"], entry["columns"], entry.get("queries")
             )
         return seen
 
@@ -165,13 +190,17 @@ class Trace(Mapping[str, Record]):
     def _wants(self, module: nn.Module | None) -> bool:
         return self._layers == "*" or fnmatch.fnmatchcase(self._name(module), self._layers)
 
-    def _add(self, module: nn.Module | None, weights: NDArray[Any], heads: bool) -> None:
+    def _add(self, module: nn.Module | None, weights: NDArray[Any], heads: bool, queries: list[int] | None) -> None:
         name = self._name(module)
         if name in self._records:
             self._records[name].calls.append(weights)
         else:
-            self._records[name] = Record(name, [weights], heads)
+            self._records[name] = Record(name, [weights], heads, queries=queries)
             self._apply_labels(self._records[name])
+
+    def _chosen(self, num_queries: int, num_heads: int | None) -> tuple[list[int] | None, list[int] | None]:
+        """Rows and heads of a call that were asked for and are there."""
+        return _there(self._queries, num_queries), None if num_heads is None else _there(self._heads, num_heads)
 
     def _apply_labels(self, record: Record) -> None:
         for pattern, rows, columns in self._labels:
@@ -185,13 +214,16 @@ def trace(
     model: nn.Module | None = None,
     *,
     layers: str = "*",
-    rows: Labels | None = None,
+    rows: Labels | Sequence[int] | None = None,
     columns: Labels | None = None,
+    heads: Sequence[int] | None = None,
 ) -> Iterator[Trace]:
     """Collect the weights of every attention that runs inside, in this thread.
 
     With a model, layers bear their names in it; without, they are numbered: `multihead.0`, `attention.1`. `layers` is a
-    pattern such as `"decoder.*"`; other layers keep their fast path. `rows` and `columns` label queries and keys.
+    pattern such as `"decoder.*"`. `rows` and `columns` label queries and keys; `rows` of whole numbers, and `heads`,
+    choose what is kept (−1 is the last one; a layer that has fewer gives what it has). Fused passes stay fused: their
+    weights come from a second pass over what is asked for.
 
     >>> from regard.attention import MultiHead
     >>> layer = MultiHead(4, num_heads=2)
@@ -202,9 +234,13 @@ def trace(
     """
     if model is not None and not isinstance(model, nn.Module):
         raise ConfigError("trace takes a model", got=type(model).__name__, expected="a torch.nn.Module, or nothing")
-    seen = Trace(model, layers)
-    if rows is not None or columns is not None:
-        seen.label(rows=rows, columns=columns)
+    chosen = None if rows is None or not _are_numbers("rows", rows) else [int(cast(int, row)) for row in rows]
+    if heads is not None and not _are_numbers("heads", heads):
+        raise ConfigError("trace heads", got=repr(heads), expected="whole numbers", cure="trace(heads=[0, 3])")
+    seen = Trace(model, layers, queries=chosen, heads=heads)
+    labels = cast(Labels, rows) if chosen is None else None
+    if labels is not None or columns is not None:
+        seen.label(rows=labels, columns=columns)
     token = _ACTIVE.set((*_ACTIVE.get(), seen))
     try:
         yield seen
@@ -220,13 +256,41 @@ def watched(module: nn.Module | None) -> bool:
     return bool(active) and any(seen._wants(module) for seen in active)
 
 
-def record(module: nn.Module | None, weights: Tensor | None, *, heads: bool = False) -> None:
-    """Hand the weights of a layer to the traces that want them."""
-    assert weights is not None
-    array = weights.detach().to("cpu", torch.promote_types(weights.dtype, torch.float32)).numpy().copy()
+def record(
+    module: nn.Module | None,
+    weights: Tensor | None,
+    beside: Beside,
+    *,
+    heads: bool = False,
+) -> None:
+    """Hand the weights of a layer to the traces that want them; `beside(rows, heads)` makes those of a fused pass."""
+    *lead, num_queries, _ = beside.query.shape
     for seen in _ACTIVE.get():
-        if seen._wants(module):
-            seen._add(module, array, heads)
+        if not seen._wants(module):
+            continue
+        rows, some = seen._chosen(num_queries, lead[-1] if heads else None)
+        kept = beside(rows, some) if weights is None else _selected(weights, rows, some)
+        array = kept.detach().to("cpu", torch.promote_types(kept.dtype, torch.float32)).numpy().copy()
+        seen._add(module, array, heads, rows)
+
+
+def _selected(weights: Tensor, rows: list[int] | None, heads: list[int] | None) -> Tensor:
+    if rows is not None:
+        weights = weights[..., rows, :]
+    return weights if heads is None else weights[..., heads, :, :]
+
+
+def _there(asked: Sequence[int] | None, size: int) -> list[int] | None:
+    if asked is None:
+        return None
+    return [number % size for number in asked if -size <= number < size]
+
+
+def _are_numbers(name: str, given: Sequence[Any]) -> bool:
+    kinds = {isinstance(each, int | np.integer) and not isinstance(each, bool) for each in given}
+    if len(kinds) > 1:
+        raise ConfigError(f"trace {name}", got=repr(given), expected="labels, or whole numbers, not both")
+    return kinds == {True}
 
 
 def _labels_of(labels: Labels | None, batch: int) -> list[str] | None:

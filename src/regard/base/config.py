@@ -19,7 +19,7 @@ regard.base.errors.ConfigError: unknown setting 'optm'; known: steps, optim. Cur
 import dataclasses
 import difflib
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from regard.base.errors import ConfigError
@@ -78,7 +78,8 @@ def _collect(config: Any, path: list[str], text: str, whole: str, changes: dict[
     if not dataclasses.is_dataclass(config):
         raise ConfigError(f"unknown setting {whole!r}", cure=f"what is before {name!r} has no parts of its own")
     hints = get_type_hints(type(config))
-    _check_name(name, list(hints), whole.removesuffix(".".join(path)))
+    where = whole.removesuffix(".".join(path))
+    _check_name(name, list(hints), where, deeper=[f"{where}{found}" for found in _below(config, name)])
     part = getattr(config, name)
     if rest:
         _collect(part, rest, text, whole, changes.setdefault(name, {}))
@@ -98,10 +99,21 @@ def _applied(config: Any, changes: dict[str, Any]) -> Any:
     return dataclasses.replace(config, **new) if new else config
 
 
-def _check_name(name: str, known: list[str], where: str) -> None:
+def _check_name(name: str, known: list[str], where: str, deeper: Iterable[str] = ()) -> None:
     if name not in known:
         what = f"unknown setting {where + name!r}; known: {', '.join(known)}"
-        raise ConfigError(what, cure=did_you_mean(name, known))
+        near = " or ".join(map(repr, deeper))
+        raise ConfigError(what, cure=f"did you mean {near}?" if near else did_you_mean(name, known))
+
+
+def _below(config: Any, name: str) -> Iterator[str]:
+    """Where a setting of this very name stands deeper down: "train.steps" for "steps"."""
+    for field in dataclasses.fields(config):
+        part = getattr(config, field.name)
+        if dataclasses.is_dataclass(part):
+            if name in get_type_hints(type(part)):
+                yield f"{field.name}.{name}"
+            yield from (f"{field.name}.{deep}" for deep in _below(part, name))
 
 
 def _choices(hint: Any) -> list[Any]:

@@ -1,7 +1,10 @@
 """`regard info`: what this machine is, and which path each combination takes."""
 
+import torch
+
 from regard.align import ALIGNS, Softmax
-from regard.attention import reasons_against_sdpa
+from regard.attention import Call, reasons_against
+from regard.attention.dispatch import choose
 from regard.base import environment
 from regard.score import SCORES, Projected, Score
 
@@ -12,12 +15,26 @@ def info() -> None:
     width = max(len(name) for name in [*facts, *SCORES, *ALIGNS])
     for name, value in facts.items():
         print(f"{name:{width}}  {value}")
-    print("\nWithout weights, impl='auto' takes torch's fused kernel (sdpa) where it can:\n")
-    softmax = Softmax()
-    for name, kind in SCORES.items():
-        bare: Score = kind.__new__(kind)  # the path depends on the kind of score, not on its parameters
-        reasons = reasons_against_sdpa(bare, softmax, need_weights=False)
-        path = "sdpa" if not reasons else "reference: " + "; ".join(reasons)
-        print(f"{name:{width}}  × softmax   {path if kind is not Projected else 'the path of the score inside'}")
+    for device in ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]:
+        print(f"\nWith softmax, on {device}, impl='auto' takes:\n")
+        for name, kind in SCORES.items():
+            print(f"{name:{width}}  {_path(kind, device)}")
     others = ", ".join(name for name in ALIGNS if name != "softmax")
-    print(f"\nAny score × {others}: reference. Weights that are asked for: reference.")
+    print(f"\nAny score × {others}: reference.")
+    print("Weights that are asked for come from a second pass beside the fused one, by row and head; where a gradient")
+    print("may go through them, the reference runs. blocked is for sizes at which it is quicker than the reference.")
+
+
+def _path(kind: type[Score], device: str) -> str:
+    """The path of a score, and what stands against the fused ones where none is taken."""
+    if kind is Projected:
+        return "the path of the score inside"
+    bare: Score = kind.__new__(kind)  # the path depends on the kind of score, not on its parameters
+    softmax, call = Softmax(), Call(device)
+    taken = choose("auto", bare, softmax, call, gradient=False)
+    if taken == "sdpa":
+        return taken
+    faster = ["triton"] if bare.is_additive else ["sdpa", "blocked"]  # what stands against triton stands there too
+    against = {impl: "; ".join(reasons_against(impl, bare, softmax, call)) for impl in faster if impl != taken}
+    reasons = [f"not {impl}: {why}" for impl, why in against.items() if why]
+    return taken + (f" ({'; '.join(reasons)})" if reasons else "")

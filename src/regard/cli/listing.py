@@ -3,13 +3,12 @@
 from regard.models import MODELS
 from regard.recipes import RECIPES, figure
 
-
 OWN_FOLDER = ("tatoeba", "europarl")  # corpora that no address publishes
 
 
 def listing() -> None:
     """Print the table."""
-    rows = [("recipe", "paper", "data", "ours, beam", "ours, greedy", "to compare with")]
+    rows: list[tuple[str, ...]] = [("recipe", "paper", "data", "ours, beam", "ours, greedy", "to compare with")]
     for name, build in RECIPES.items():
         recipe = build()
         star = " *" if recipe.task.corpus in OWN_FOLDER else ""
@@ -20,5 +19,5 @@ def listing() -> None:
     for row in rows:
         print("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
     print("\nBLEU of tokens, lower-cased, on the first test set; see docs/reproduction.md.")
-    print("* files of your own, below a folder that REGARD_DATA names; everything else is in the package or fetched once.")
+    print("* files of your own, below a folder that REGARD_DATA names; all others are in the package, or fetched once.")
     print("\nregard train RECIPE [--set train.steps=500 model.align=entmax …]")

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.score.score import Prepared, Score, check_positive, check_width, product, wide
+from regard.score.score import AdditiveForm, Prepared, Score, check_positive, check_width, product, wide
 
 
 def additive(
@@ -44,9 +44,18 @@ class Additive(Score):
 
     def compare(self, query: Tensor, keys: Tensor) -> Tensor:
         """Scores of queries against prepared keys."""
+        return additive(*self.as_additive(query, keys))
+
+    @property
+    def features(self) -> int:
+        """hidden_dim."""
+        return self.v.numel()
+
+    def as_additive(self, query: Tensor, keys: Tensor) -> AdditiveForm:
+        """W q_i beside the prepared keys."""
         width = self.to_query.in_features
         check_width("query", query, width, cure="Additive(query_dim, key_dim, hidden_dim) takes the query width first")
-        return additive(self.to_query(query), keys, self.v.to(keys.dtype))
+        return AdditiveForm(self.to_query(query), keys, self.v.to(keys.dtype))
 
 
 class Concat(Score):
@@ -74,9 +83,18 @@ class Concat(Score):
 
     def compare(self, query: Tensor, keys: Tensor) -> Tensor:
         """Scores of queries against prepared keys."""
+        return additive(*self.as_additive(query, keys))
+
+    @property
+    def features(self) -> int:
+        """hidden_dim."""
+        return self.v.numel()
+
+    def as_additive(self, query: Tensor, keys: Tensor) -> AdditiveForm:
+        """W_q q_i beside the prepared keys."""
         width = self.query_dim
         check_width("query", query, width, cure="Concat(query_dim, key_dim, hidden_dim) takes the query width first")
-        return additive(query @ self.weight[:, :width].mT, keys, self.v.to(keys.dtype))
+        return AdditiveForm(query @ self.weight[:, :width].mT, keys, self.v.to(keys.dtype))
 
     def extra_repr(self) -> str:
         """The three widths."""

@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from regard.score.score import DotForm, Prepared, Score, check_positive, check_width
+from regard.score.score import AdditiveForm, DotForm, Prepared, Score, check_positive, check_width
 
 
 class Projected(Score):
@@ -17,7 +17,8 @@ class Projected(Score):
         super().__init__()
         check_positive("Projected", query_dim=query_dim, key_dim=key_dim, dim=dim)
         self.score = score
-        self.needs, self.is_dot = score.needs, score.is_dot  # type: ignore[misc]  # those of the score inside
+        self.needs = score.needs  # type: ignore[misc]  # that of the score inside, and so on
+        self.is_dot, self.is_additive = score.is_dot, score.is_additive  # type: ignore[misc]
         self.to_query = nn.Linear(query_dim, dim, bias=False)  # W
         self.to_keys = nn.Linear(key_dim, dim, bias=False)  # U
 
@@ -33,6 +34,15 @@ class Projected(Score):
     def as_dot(self, query: Tensor, keys: Tensor) -> DotForm:
         """The form of the score inside."""
         return self.score.as_dot(self._project(query), keys)
+
+    @property
+    def features(self) -> int:
+        """Those of the score inside."""
+        return self.score.features
+
+    def as_additive(self, query: Tensor, keys: Tensor) -> AdditiveForm:
+        """The form of the score inside."""
+        return self.score.as_additive(self._project(query), keys)
 
     def _project(self, query: Tensor) -> Tensor:
         check_width("query", query, self.to_query.in_features, cure="Projected(score, query_dim, key_dim, dim)")

@@ -23,6 +23,14 @@ class DotForm(NamedTuple):
     scale: float
 
 
+class AdditiveForm(NamedTuple):
+    """A score written as `vᵀ tanh(query + keys)`, which is what the additive kernels compute."""
+
+    query: Tensor  # [*b q a]
+    keys: Tensor  # [*b k a]
+    v: Tensor  # [a]
+
+
 class Score(nn.Module):
     """`score(query, keys)` gives one number for each pair: [*b q d], [*b k e] → [*b q k].
 
@@ -34,13 +42,15 @@ class Score(nn.Module):
 
     needs: ClassVar[tuple[str, ...]] = ()
     is_dot: ClassVar[bool] = False  # whether `as_dot` holds for this class; found out when a class is made
+    is_additive: ClassVar[bool] = False  # the same of `as_additive`
 
     def __init_subclass__(cls) -> None:
-        """A class is a dot product if its `as_dot` is as new as its `compare` and `forward`."""
+        """A class has a form if its `as_dot` or `as_additive` is as new as its `compare` and `forward`."""
         super().__init_subclass__()
-        newest = next(kind for kind in cls.__mro__ if {"as_dot", "compare", "forward"} & set(vars(kind)))
+        forms = {"as_dot", "as_additive"}
+        newest = next(kind for kind in cls.__mro__ if (forms | {"compare", "forward"}) & set(vars(kind)))
         if newest is not Score:
-            cls.is_dot = "as_dot" in vars(newest)
+            cls.is_dot, cls.is_additive = ("as_dot" in vars(newest)), ("as_additive" in vars(newest))
 
     def prepare(self, keys: Float[Tensor, "*#b k e"]) -> Prepared:
         """The part of the work that depends on the keys alone."""
@@ -53,6 +63,15 @@ class Score(nn.Module):
     def as_dot(self, query: Tensor, keys: Tensor) -> DotForm:
         """This score as a scaled dot product with prepared keys, for scores that are one (`is_dot`)."""
         raise NotImplementedError(f"{type(self).__name__} is not a dot product")
+
+    def as_additive(self, query: Tensor, keys: Tensor) -> AdditiveForm:
+        """This score as vᵀ tanh(query + prepared keys), for scores that are one (`is_additive`)."""
+        raise NotImplementedError(f"{type(self).__name__} is not additive")
+
+    @property
+    def features(self) -> int:
+        """The width of both sides in `as_additive`."""
+        raise NotImplementedError(f"{type(self).__name__} is not additive")
 
     def forward(self, query: Tensor, keys: Tensor | Prepared, **history: Any) -> Tensor:
         """Scores [*b q k]; `keys` may be raw or prepared."""

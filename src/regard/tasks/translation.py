@@ -123,7 +123,8 @@ class Translation:
         twice = (torch.cat([part, part]) for part in (batch.source, batch.source_lengths, batch.inputs, batch.targets))
         source, lengths, inputs, targets = twice
         logits = model(source, lengths, inputs).logits
-        apart = token_divergence(*logits.chunk(2), batch.targets != PAD)
+        first, second = logits.chunk(2)
+        apart = token_divergence(first, second, batch.targets != PAD)
         total = token_loss(logits, targets, smoothing=smoothing, ignore=PAD) / 2 + weight / 4 * apart
         return Loss(total, {"divergence": apart})
 

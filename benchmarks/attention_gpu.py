@@ -1,0 +1,227 @@
+"""Fast paths on one GPU: additive attention, the dot family through `attend`, and weights beside a fused pass.
+
+    python benchmarks/attention_gpu.py [additive] [dots] [weights] [length]
+
+Every part checks its results against float64 before it times anything; a wrong one ends the program. Times are medians
+over many runs, measured with events; memory is the peak beyond the inputs. The ceilings of the chip are measured in the
+same run. Rows are added to results/attention_gpu.csv.
+"""
+
+import argparse
+import math
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from regard.kernels.additive import fused_additive
+from timing import append
+from torch import Tensor
+from triton.testing import do_bench
+
+from regard import attend
+from regard.align import Softmax
+from regard.attention.weights import weights_beside
+from regard.score import Cosine, Dot, General, ScaledDot
+
+CUDA = torch.device("cuda")
+ADDITIVE = [(8, 8, 1024, 64), (4, 8, 4096, 64), (32, 1, 512, 128)]
+LENGTHS = [512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536]
+
+
+def eager(query: Tensor, keys: Tensor, values: Tensor, v: Tensor) -> Tensor:
+    """Additive attention as it is written: [n q k a] in memory."""
+    scores = torch.tanh(query.unsqueeze(-2) + keys.unsqueeze(-3)) @ v
+    return scores.softmax(-1) @ values
+
+
+def ours(query: Tensor, keys: Tensor, values: Tensor, v: Tensor) -> Tensor:
+    return fused_additive(query, keys, values, v)[0]
+
+
+def inputs(n: int, length: int, width: int, dtype: torch.dtype = torch.float32, scale: float = 1.0) -> list[Tensor]:
+    parts = [scale * torch.randn(n, length, width, device=CUDA) for _ in range(2)]
+    parts += [torch.randn(n, length, width, device=CUDA), torch.randn(width, device=CUDA) / math.sqrt(width)]
+    return [part.to(dtype).requires_grad_() for part in parts]
+
+
+def run_both(call: Callable[..., Tensor], given: list[Tensor], outer: Tensor) -> Callable[[], object]:
+    return lambda: torch.autograd.grad(call(*given), given, outer)
+
+
+def milliseconds(call: Callable[[], object], budget: int = 300) -> float:
+    found: float = do_bench(call, warmup=budget // 4, rep=budget, return_mode="median")
+    return found
+
+
+def peak(call: Callable[[], object]) -> float:
+    """GiB beyond what is there already."""
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    call()
+    torch.cuda.synchronize()
+    return (torch.cuda.max_memory_allocated() - before) / 2**30
+
+
+def keep(part: str, size: str, name: str, **figures: float) -> None:
+    """One row of the history: milliseconds, GiB, and the rate or ratio that the part is about."""
+    columns = ("forward", "forward_gib", "both", "both_gib", "rate")
+    append(
+        "attention_gpu.csv", [{"part": part, "size": size, "name": name, **{c: figures.get(c, "") for c in columns}}]
+    )
+
+
+def error(found: Tensor, exact: Tensor) -> float:
+    return ((found.double() - exact.double()).norm() / exact.double().norm()).item()
+
+
+def gate_additive() -> None:
+    """Outputs and all gradients no further from float64 than twice the eager ones, odd sizes and large inputs too."""
+    for n, q, width, scale, dtype in ((2, 200, 64, 1, torch.float32), (3, 77, 33, 30, torch.float32),
+                                      (2, 129, 128, 1, torch.bfloat16), (2, 64, 256, 30, torch.float16)):  # fmt: skip
+        given = inputs(n, q, width, dtype, scale)
+        double = [part.detach().double().requires_grad_() for part in given]
+        exact = eager(*double)
+        outer = torch.randn_like(exact)
+        wanted = [exact, *torch.autograd.grad(exact, double, outer)]
+        for which, call in (("eager", eager), ("ours", ours)):
+            out = call(*given)
+            errors = [
+                error(a, b)
+                for a, b in zip([out, *torch.autograd.grad(out, given, outer.to(dtype))], wanted, strict=True)
+            ]
+            if which == "eager":
+                limits = [2 * each + 1e-7 for each in errors]
+            elif any(not each <= limit for each, limit in zip(errors, limits, strict=True)):
+                raise SystemExit(f"wrong at {(n, q, width, scale, dtype)}: {errors} against {limits}")
+            print(f"  gate {n, q, width, scale} {dtype} {which:6}", " ".join(f"{each:.1e}" for each in errors))
+
+
+def ceilings() -> dict[str, float]:
+    """What the chip can do: matrix products in bfloat16, and copies."""
+    a, b = (torch.randn(8192, 8192, device=CUDA, dtype=torch.bfloat16) for _ in range(2))
+    product = 2 * 8192**3 / milliseconds(lambda: a @ b) / 1e9
+    source, target = (torch.empty(2**30, device=CUDA, dtype=torch.int8) for _ in range(2))
+    copy = 2 * 2**30 / milliseconds(lambda: target.copy_(source)) / 1e9
+    print(f"ceilings: bf16 product {product:.0f} TFLOP/s, copy {copy:.2f} TB/s")
+    return {"product": product, "copy": copy}
+
+
+def additive_part() -> None:
+    gate_additive()
+    compiled = torch.compile(eager)
+    for batch, heads, length, width in ADDITIVE:
+        n = batch * heads
+        given = inputs(n, length, width)
+        outer = torch.randn_like(given[2])
+        bare = [part.detach() for part in given]
+        rows: dict[str, dict[str, float]] = {}
+        for name, call in (("reference", eager), ("compiled", compiled), ("triton", ours)):
+            if name == "reference" and n * length**2 * width * 4 > 40e9:
+                continue
+            try:
+                call(*bare)
+                times = {"forward": milliseconds(lambda: call(*bare)), "forward_gib": peak(lambda: call(*bare))}  # noqa: B023
+                both = run_both(call, given, outer)
+                both()
+                times |= {"both": milliseconds(both), "both_gib": peak(both)}
+            except torch.OutOfMemoryError:
+                print(f"  {name}: out of memory")
+                continue
+            rows[name] = times
+            torch.cuda.empty_cache()
+        work = n * length**2 * width
+        for name, times in rows.items():
+            rate = work / times["forward"] / 1e9
+            relative = {key: rows["compiled"][key] / times[key] for key in ("forward", "both") if "compiled" in rows}
+            shown = ", ".join(f"{value:.2f} × compiled {key}" for key, value in relative.items())
+            print(
+                f"additive {batch, heads, length, width}, {name}: forward {times['forward']:.3f} ms, {rate:.2f} T/s"
+                f", {times['forward_gib']:.2f} GiB; both {times['both']:.3f} ms, {times['both_gib']:.2f} GiB; {shown}"
+            )
+            size = f"{batch}x{heads}x{length}x{width}"
+            keep("additive", size, name, **times, rate=rate)
+
+
+def dots_part(batch: int = 4, heads: int = 16, length: int = 8192, width: int = 128) -> None:
+    """attend beside the bare kernel on the same, already transformed, inputs."""
+    shape = batch, heads, length, width
+    query, keys, values = (torch.randn(shape, device=CUDA, dtype=torch.bfloat16, requires_grad=True) for _ in range(3))
+    outer = torch.randn_like(values)
+    for name, score in (
+        ("scaled_dot", ScaledDot()),
+        ("dot", Dot()),
+        ("general", General(width, width)),
+        ("cosine", Cosine()),
+    ):
+        score = score.to(CUDA, torch.bfloat16)
+        prepared = score.prepare(keys.detach())
+        form = score.as_dot(query.detach(), prepared.keys)
+
+        def bare() -> Tensor:
+            return F.scaled_dot_product_attention(form.query, form.keys, values, scale=form.scale)  # noqa: B023
+
+        def through() -> Tensor:
+            return attend(query, prepared, values, score=score, need_weights=False).context  # noqa: B023
+
+        assert error(through(), bare()) < 5e-3
+        with torch.no_grad():
+            times = [milliseconds(call) for call in (bare, through, bare, through)]
+        first, second = min(times[0], times[2]), min(times[1], times[3])
+        both = [milliseconds(lambda: torch.autograd.grad(call(), values, outer)) for call in (bare, through)]  # noqa: B023
+        flops = 4 * batch * heads * length**2 * width / second / 1e9
+        print(
+            f"{name} {shape}: bare {first:.3f} ms, attend {second:.3f} ms, {flops:.0f} TFLOP/s, {second / first:.3f} ×"
+        )
+        print(f"  with backward {both[1] / both[0]:.3f} ×")
+        keep("dots", "x".join(map(str, shape)), name, forward=second, both=both[1], rate=second / first)
+
+
+@torch.no_grad()
+def weights_part(batch: int = 4, heads: int = 16, length: int = 8192, width: int = 128) -> None:
+    """Sixteen rows of every head, and all weights, beside the pass without them and one softmax of all scores."""
+    shape = batch, heads, length, width
+    query, keys, values = (torch.randn(shape, device=CUDA, dtype=torch.bfloat16) for _ in range(3))
+    score, align, rows = ScaledDot(), Softmax(), list(range(0, length, length // 16))
+    some = weights_beside(query, keys, values, score, align, None, None, rows=rows)
+    exact = ((query[:1, :2, rows].double() @ keys[:1, :2].double().mT) / math.sqrt(width)).softmax(-1)
+    assert error(some[:1, :2], exact) < 5e-3
+    plain = milliseconds(lambda: attend(query, keys, values, need_weights=False))
+    extra = milliseconds(lambda: weights_beside(query, keys, values, score, align, None, None, rows=rows))
+    print(
+        f"weights {shape}: pass {plain:.3f} ms; 16 rows of every head {extra:.3f} ms more, {100 * extra / plain:.1f} %"
+    )
+    whole = milliseconds(lambda: weights_beside(query, keys, values, score, align, None, None))
+    naive = milliseconds(lambda: (query @ keys.mT).mul_(1 / math.sqrt(width)).softmax(-1))
+    print(f"  all: {whole:.2f} ms; softmax(QKᵀ) in bfloat16 {naive:.2f} ms; {whole / naive:.2f} ×")
+    keep("weights", "x".join(map(str, shape)), "16 rows; all", forward=extra, both=whole, rate=whole / naive)
+
+
+def length_part(heads: int = 8, width: int = 64) -> None:
+    """Time and memory against length, forward and backward: linear memory, quadratic time."""
+    for length in LENGTHS:
+        given = inputs(heads, length, width)
+        both = run_both(ours, given, torch.randn_like(given[2]))
+        memory = peak(both)
+        spent = milliseconds(both, 100)
+        print(f"length {length:6}: forward + backward {spent:10.2f} ms, {memory:6.2f} GiB beyond the inputs")
+        keep("length", f"1x{heads}x{length}x{width}", "triton", both=spent, both_gib=memory)
+
+
+PARTS = {"additive": additive_part, "dots": dots_part, "weights": weights_part, "length": length_part}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=[])
+    asked = parser.parse_args()
+    if not torch.cuda.is_available():
+        raise SystemExit("this benchmark needs a CUDA device")
+    torch.manual_seed(0)
+    ceilings()
+    for name in asked.parts or PARTS:
+        PARTS[name]()
+
+
+if __name__ == "__main__":
+    main()

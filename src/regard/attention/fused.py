@@ -1,0 +1,164 @@
+"""Fused attention: the context without a tensor of pairs. The form of the score decides which kernels can do it."""
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.align import Softmax
+from regard.attention.mask import Mask, fit
+from regard.base import RegardError, ShapeError
+from regard.score import Prepared, Score
+
+
+def sdpa(
+    query: Tensor,
+    keys: Tensor | Prepared,
+    values: Tensor,
+    score: Score,
+    align: Softmax,
+    mask: Mask | None,
+    bias: Tensor | None,
+    dropout: float,
+) -> Tensor:
+    """The context [*b q v] through `torch.nn.functional.scaled_dot_product_attention`."""
+    prepared = keys if isinstance(keys, Prepared) else score.prepare(keys)
+    form = score.as_dot(query, prepared.keys)
+    query, keys = form.query, form.keys
+    lead = broadcast(query, keys, values)
+    num_queries, num_keys = query.shape[-2], keys.shape[-2]
+    wish = mask is not None and mask.is_causal and bias is None
+    causal = True if wish and num_queries == num_keys else False  # noqa: SIM210 - a symbolic length decides here
+    extra, empty = (None, None) if causal else _additive(mask, bias, (*lead, num_queries, num_keys), query, align)
+    four = _four_axes(lead)
+    context = F.scaled_dot_product_attention(
+        query.expand(*lead, -1, -1).reshape(*four, num_queries, query.shape[-1]),
+        keys.to(query.dtype).expand(*lead, -1, -1).reshape(*four, num_keys, keys.shape[-1]),
+        values.to(query.dtype).expand(*lead, -1, -1).reshape(*four, num_keys, values.shape[-1]),
+        attn_mask=None if extra is None else _reshape_mask(extra, lead, four),
+        dropout_p=dropout,
+        is_causal=causal,
+        scale=form.scale / align.temperature,
+    ).reshape(*lead, num_queries, values.shape[-1])
+    context = context.to(values.dtype)
+    return context if empty is None else context.masked_fill(empty, 0.0)
+
+
+def additive(
+    impl: str,
+    query: Tensor,
+    keys: Tensor | Prepared,
+    values: Tensor,
+    score: Score,
+    align: Softmax,
+    mask: Mask | None,
+    dropout: float,
+) -> Tensor:
+    """The context [*b q v] of vᵀ tanh(q + k), through the kernel that `impl` names: "triton" or "blocked"."""
+    prepared = keys if isinstance(keys, Prepared) else score.prepare(keys)
+    form = score.as_additive(query, prepared.keys)
+    lead = broadcast(form.query, form.keys, values)
+    num_queries, num_keys = query.shape[-2], values.shape[-2]
+    sides = (part.expand(*lead, -1, -1).reshape(-1, *part.shape[-2:]) for part in (form.query, form.keys, values))
+    flat_query, flat_keys, flat_values = sides
+    v = form.v if align.temperature == 1.0 else form.v / align.temperature
+    rules = _rules(mask, lead, num_queries, num_keys, query.device)
+    from regard.kernels import blocked_additive, fused_additive
+
+    kernel = fused_additive if impl == "triton" else blocked_additive
+    context, _ = kernel(flat_query, flat_keys, flat_values, v, dropout=dropout, **rules)
+    return context.reshape(*lead, num_queries, values.shape[-1])
+
+
+def broadcast(*tensors: Tensor) -> tuple[int, ...]:
+    """The leading axes that all tensors share, or spread to."""
+    leads = [tuple(tensor.shape[:-2]) for tensor in tensors]
+    if all(lead == leads[0] for lead in leads):
+        return leads[0]
+    try:
+        return tuple(torch.broadcast_shapes(*leads))  # type: ignore[no-untyped-call]
+    except RuntimeError as error:
+        raise ShapeError(
+            "leading axes of query, keys and values do not fit",
+            got=", ".join(map(str, map(list, leads))),
+            expected="axes that are equal or 1",
+            cure="batch axes come first: [batch, items, width]",
+        ) from error
+
+
+def _four_axes(lead: tuple[int, ...]) -> tuple[int, int]:
+    """The kernels are fast for [batch, heads, length, width] only."""
+    return (math.prod(lead[:-1]), lead[-1]) if lead else (1, 1)
+
+
+def _additive(
+    mask: Mask | None, bias: Tensor | None, shape: tuple[int, ...], query: Tensor, align: Softmax
+) -> tuple[Tensor | None, Tensor | None]:
+    """Mask and bias in the one argument that torch has for both (boolean, or numbers with −∞), and the empty rows.
+
+    Not every kernel gives zeros for an empty row: cuDNN, in half precision, attends to masked keys there. So such a
+    row sees all keys here, and its context is blanked.
+    """
+    if mask is not None and mask.is_causal and shape[-2] == 1:
+        mask = None  # a single query is the last one, and sees all keys
+    allowed = None if mask is None else fit(mask.dense(shape[-2], shape[-1], device=query.device), shape)
+    if bias is None:
+        if allowed is None:
+            return None, None
+        empty = ~allowed.any(-1, keepdim=True)
+        return allowed | empty, empty
+    bias = (bias.to(query.dtype) / align.temperature).clamp(max=torch.finfo(query.dtype).max / 8)  # +∞ takes the row
+    if allowed is not None:
+        bias = torch.where(allowed, bias, -math.inf)
+    empty = (bias == -math.inf).all(-1, keepdim=True)
+    return bias.masked_fill(empty, 0.0), empty
+
+
+def _reshape_mask(extra: Tensor, lead: tuple[int, ...], four: tuple[int, int]) -> Tensor:
+    if len(lead) == 2:
+        return extra
+    return extra.expand(*lead, *extra.shape[-2:]).reshape(*four, *extra.shape[-2:])
+
+
+def _rules(
+    mask: Mask | None, lead: tuple[int, ...], num_queries: int, num_keys: int, device: torch.device
+) -> dict[str, Any]:
+    """A mask as the additive kernels take it: lengths [n], causality and a window; any other as a tensor [n q k]."""
+    if mask is None:
+        return {}
+    simple = mask.simple()
+    if simple is None:
+        allowed = fit(mask.dense(num_queries, num_keys, device=device), (*lead, num_queries, num_keys))
+        rows = allowed.shape[-2]
+        if allowed.shape[:-2] == (1,) * len(lead):
+            return {"allowed": allowed.reshape(1, rows, -1).expand(1, rows, num_keys)}
+        return {"allowed": allowed.expand(*lead, rows, num_keys).reshape(-1, rows, num_keys)}
+    rules: dict[str, Any] = {"causal": simple.causal, "window": simple.window}
+    if simple.padding is not None:
+        whole = fit(simple.padding.dense(1, num_keys, device=device), (*lead, 1, num_keys))
+        rules["lengths"] = whole.sum((-1, -2)).expand(lead).reshape(-1)
+    return rules
+
+
+def refuse_gradient(weights: Tensor, *sources: Tensor | None) -> Tensor:
+    """`weights`, made beside a fused pass: a gradient that asks to go through them is refused, not lost."""
+    wanted = [each for each in sources if each is not None and each.requires_grad]
+    if not wanted or not torch.is_grad_enabled():
+        return weights
+    result: Tensor = _Refusal.apply(weights, wanted[0])  # type: ignore[no-untyped-call]
+    return result
+
+
+class _Refusal(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor, source: Tensor) -> Tensor:
+        return weights.view_as(weights)
+
+    @staticmethod
+    def backward(ctx: Any, outer: Tensor) -> tuple[None, None]:
+        raise RegardError(
+            "no gradient goes through the weights of a fused pass",
+            cure="impl='reference', where they are part of the graph; or weights.detach()",
+        )

@@ -1,0 +1,93 @@
+"""Weights beside a fused pass: a second one, over the rows and heads that are asked for, in bounded memory.
+
+A row of weights needs its own scores alone, so any rows can be had without the others. They are those that the fused
+pass used, before dropout: the same scores, in float32, under the same mask.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from regard.align import Softmax
+from regard.attention.fused import broadcast
+from regard.attention.mask import Mask, fit
+from regard.base import ShapeError
+from regard.score import Prepared, Score
+from regard.score.score import wide
+
+AT_ONCE = 2**25  # numbers in a block of scores, or of the sums inside an additive score
+
+
+@torch.no_grad()
+def weights_beside(
+    query: Tensor,
+    keys: Tensor | Prepared,
+    values: Tensor,
+    score: Score,
+    align: Softmax,
+    mask: Mask | None,
+    bias: Tensor | None,
+    *,
+    rows: Sequence[int] | None = None,
+    heads: Sequence[int] | None = None,
+) -> Tensor:
+    """Weights [*b r k] of the queries numbered `rows`, or of all; with `heads`, of those on the last batch axis."""
+    prepared = keys.keys if isinstance(keys, Prepared) else score.prepare(keys).keys
+    lead = broadcast(query, prepared, values)
+    num_queries, num_keys = query.shape[-2], values.shape[-2]
+    chosen = torch.arange(num_queries, device=query.device) if rows is None else _numbers(rows, num_queries, query)
+    query, prepared = (part.expand(*lead, -1, -1) for part in (query, prepared))
+    some = None if heads is None else _numbers(heads, lead[-1] if lead else 1, query)
+    if some is not None:
+        query, prepared = query.index_select(-3, some), prepared.index_select(-3, some)
+    shape = (*query.shape[:-2], len(chosen), num_keys)
+    if len(chosen) == 0 or num_keys == 0:
+        return query.new_zeros(shape)
+    prepared = prepared if score.is_dot and query.device.type == "cuda" else wide(prepared)  # once for all blocks
+    inside = prepared.shape[-1] if score.is_additive else 1
+    size = max(1, AT_ONCE // max(1, math.prod(shape[:-2]) * num_keys * inside))
+    out = query.new_empty(shape) if size < len(chosen) else None
+    for start in range(0, len(chosen), size):
+        part = chosen[start : start + size]
+        asked = query if rows is None and size >= num_queries else query.index_select(-2, part)
+        scores = _scores(score, asked, prepared)
+        if bias is not None:
+            scores = scores + _select(bias, part, some)
+        allowed = None
+        if mask is not None:
+            allowed = mask.dense(num_queries, num_keys, device=query.device, rows=part)
+            allowed = _select(fit(allowed, (*lead, len(part), num_keys)), None, some)
+        weights = align(scores, allowed).weights.to(query.dtype)
+        if out is None:
+            return weights
+        out[..., start : start + size, :] = weights
+    assert out is not None
+    return out
+
+
+def _scores(score: Score, query: Tensor, prepared: Tensor) -> Tensor:
+    """Scores in float32. On a GPU half-precision factors go to the matrix units, which add in float32."""
+    if not (score.is_dot and query.device.type == "cuda" and query.dtype in (torch.bfloat16, torch.float16)):
+        return score.compare(query, prepared)
+    form = score.as_dot(query, prepared)
+    left, right = form.query.flatten(0, -3), form.keys.to(form.query.dtype).flatten(0, -3)
+    scores: Tensor = torch.bmm(left, right.mT, out_dtype=torch.float32)
+    return scores.mul_(form.scale).view(*query.shape[:-1], prepared.shape[-2])
+
+
+def _numbers(given: Sequence[int], size: int, like: Tensor) -> Tensor:
+    numbers = [number + size if number < 0 else number for number in given]
+    if any(not 0 <= number < size for number in numbers):
+        raise ShapeError("a row or head is not there", got=list(given), expected=f"numbers below {size}")
+    return torch.tensor(numbers, dtype=torch.long, device=like.device)
+
+
+def _select(tensor: Tensor, rows: Tensor | None, heads: Tensor | None) -> Tensor:
+    """Rows and heads of a tensor whose axes of size 1 serve all."""
+    if rows is not None and tensor.shape[-2] > 1:
+        tensor = tensor.index_select(-2, rows)
+    if heads is not None and tensor.ndim > 2 and tensor.shape[-3] > 1:
+        tensor = tensor.index_select(-3, heads)
+    return tensor

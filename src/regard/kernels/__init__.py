@@ -1,0 +1,9 @@
+"""Faster ways to what `score/` and `align/` define: additive attention on a GPU by Triton, on a CPU by blocks.
+
+Neither makes the tensor [q k a] of all pairs. Triton itself is imported at the first call.
+"""
+
+from regard.kernels.additive import fused_additive, reasons_against_triton
+from regard.kernels.blocked import blocked_additive, pays
+
+__all__ = ["blocked_additive", "fused_additive", "pays", "reasons_against_triton"]

@@ -1,0 +1,165 @@
+"""Additive attention without a tensor [q k a], on a GPU: one function over Triton kernels, with gradients.
+
+`tiled.py` serves many queries and `single_query.py` one; both say how. This file imports neither before it is called,
+so that it can be read without Triton. The work is done in two opaque operations, `regard::additive_forward` and
+`regard::additive_backward`, which `torch.compile` and autocast leave alone.
+"""
+
+import importlib.util
+import os
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from regard.base import ConfigError, ImplementationUnavailable
+from regard.kernels.blocked import check_inputs, sides
+
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+WIDEST = 256  # features and value width
+EVERYWHERE = 1 << 30  # a window without end
+
+
+def fused_additive(
+    query: Float[Tensor, "n q a"],
+    keys: Float[Tensor, "n k a"],
+    values: Float[Tensor, "n k d"],
+    v: Float[Tensor, " a"],
+    *,
+    lengths: Int[Tensor, " n"] | None = None,
+    causal: bool = False,
+    window: tuple[int, int] | None = None,
+    allowed: Bool[Tensor, "#n #q k"] | None = None,
+    dropout: float = 0.0,
+    seed: Int[Tensor, "1"] | None = None,
+) -> tuple[Float[Tensor, "n q d"], Float[Tensor, "n q"]]:
+    """The context of each query for the scores e_ij = Σ_a v_a tanh(q_ia + k_ja), and log Σ_j exp(e_ij).
+
+    query and keys are projected already. A query sees the first `lengths` keys; with `causal` none after its own
+    position, with `window=(before, after)` only keys that near; and keys where `allowed` is True. With more keys than
+    queries, the queries are the last ones. A query that sees no key has the context 0 and the sum log 0 = −∞.
+
+    float32, bfloat16 and float16, widths to 256; float32 inside. The sum is float32 and has no gradient:
+    exp(e_ij − log_sum_i) are the weights. `dropout` acts on the weights, with noise from `seed` or else from torch's
+    generator. All results repeat bit by bit.
+    """
+    check_inputs(query, keys, values, v, lengths, allowed)
+    reasons = reasons_against_triton(query.device, query, keys, values)
+    if reasons:
+        raise ImplementationUnavailable(
+            "fused_additive cannot run here: " + "; ".join(reasons), cure="use blocked_additive"
+        )
+    if not 0.0 <= dropout <= 1.0:
+        raise ConfigError("dropout", got=dropout, expected="0 to 1", cure="it is the share of weights to drop")
+    before, after = (EVERYWHERE, EVERYWHERE) if window is None else sides(window)
+    after = 0 if causal else after
+    before, after = min(before, EVERYWHERE), min(after, EVERYWHERE)
+    if dropout > 0.0 and seed is None:
+        seed = torch.randint(1 << 62, (1,), device=query.device)
+    context, log_sum = _forward(
+        query, keys, values, v, lengths, allowed, seed if dropout > 0.0 else None, before, after, float(dropout)
+    )
+    return context, log_sum
+
+
+def reasons_against_triton(
+    device: torch.device | str, query: Tensor | None = None, keys: Tensor | None = None, values: Tensor | None = None
+) -> list[str]:
+    """Every reason why the kernels cannot serve such tensors here; empty if they can. Leading axes do not matter.
+
+    >>> reasons_against_triton("cuda", values=torch.ones(1, 2, 300, dtype=torch.float64))[-2:]
+    ['values are torch.float64, not float32, bfloat16 or float16', 'values are 300 wide, more than 256']
+    """
+    reasons = []
+    if importlib.util.find_spec("triton") is None:
+        reasons.append("triton is not installed")
+    kind = torch.device(device).type
+    if kind != "cuda" and not (kind == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"):
+        reasons.append(f"device is {kind}, not cuda")
+    for name, tensor in (("query", query), ("keys", keys), ("values", values)):
+        if tensor is not None and tensor.dtype not in DTYPES:
+            verb = "is" if name == "query" else "are"
+            reasons.append(f"{name} {verb} {tensor.dtype}, not float32, bfloat16 or float16")
+        if tensor is not None and name != "query" and tensor.shape[-1] > WIDEST:  # queries may still be unprojected
+            reasons.append(f"{name} are {tensor.shape[-1]} wide, more than {WIDEST}")
+    return reasons
+
+
+# ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@torch.library.custom_op("regard::additive_forward", mutates_args=())
+def _forward(
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    v: Tensor,
+    lengths: Tensor | None,
+    allowed: Tensor | None,
+    seed: Tensor | None,
+    before: int,
+    after: int,
+    dropout: float,
+) -> tuple[Tensor, Tensor]:
+    from regard.kernels import parts, single_query, tiled
+
+    if 0 in (*query.shape, *values.shape):
+        context = values.new_zeros(query.shape[0], query.shape[1], values.shape[2])
+        return context, query.new_full(query.shape[:2], -torch.inf, dtype=torch.float32)
+    rules = parts.rules(query, keys, lengths, allowed, seed, before, after, dropout)
+    if query.shape[1] == 1:
+        return single_query.forward(query, keys, values, v, rules)
+    return tiled.forward(query, keys, values, v, rules)
+
+
+@torch.library.custom_op("regard::additive_backward", mutates_args=())
+def _backward(
+    grad: Tensor,
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    v: Tensor,
+    context: Tensor,
+    log_sum: Tensor,
+    lengths: Tensor | None,
+    allowed: Tensor | None,
+    seed: Tensor | None,
+    before: int,
+    after: int,
+    dropout: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    from regard.kernels import gradients, parts, single_query
+
+    if 0 in (*query.shape, *values.shape):
+        return torch.zeros_like(query), torch.zeros_like(keys), torch.zeros_like(values), torch.zeros_like(v)
+    rules = parts.rules(query, keys, lengths, allowed, seed, before, after, dropout)
+    saved = (grad, query, keys, values, v, context, log_sum, rules)
+    if query.shape[1] == 1:
+        return single_query.backward(*saved)
+    with torch.autocast(query.device.type, enabled=False):
+        return gradients.backward(*saved)
+
+
+@_forward.register_fake
+def _(query, keys, values, v, *rest):  # type: ignore[no-untyped-def]
+    context = values.new_empty(query.shape[0], query.shape[1], values.shape[2])
+    return context, query.new_empty(query.shape[:2], dtype=torch.float32)
+
+
+@_backward.register_fake
+def _(grad, query, keys, values, v, *rest):  # type: ignore[no-untyped-def]
+    return tuple(x.new_empty(x.shape) for x in (query, keys, values, v))
+
+
+def _remember(ctx, inputs, output):  # type: ignore[no-untyped-def]
+    query, keys, values, v, lengths, allowed, seed, *ctx.settings = inputs
+    context, log_sum = output
+    ctx.save_for_backward(query, keys, values, v, context, log_sum, lengths, allowed, seed)
+    ctx.mark_non_differentiable(log_sum)
+
+
+def _differentiate(ctx, grad, _):  # type: ignore[no-untyped-def]
+    return *_backward(grad, *ctx.saved_tensors, *ctx.settings), *(None,) * 6
+
+
+_forward.register_autograd(_differentiate, setup_context=_remember)

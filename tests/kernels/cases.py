@@ -1,0 +1,334 @@
+"""Fused additive attention against the reference, case by case: on a GPU, or anywhere with TRITON_INTERPRET=1.
+
+`child.py` runs this file in a process of its own, since Triton reads that variable when it is imported.
+"""
+
+import os
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard.attention import Mask, attend
+from regard.base import ConfigError, ImplementationUnavailable, ShapeError
+from regard.kernels import fused_additive, reasons_against_triton
+from regard.score.additive import additive
+
+pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in :RuntimeWarning")  # numpy, of what is masked after
+
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+DEVICE = "cpu" if INTERPRETED else "cuda"
+ROUNDING = {torch.float32: 3e-6, torch.float16: 2e-3, torch.bfloat16: 2e-2}
+NAMES = ("query", "keys", "values", "v")
+
+
+def inputs(
+    n: int = 2, q: int = 18, k: int = 21, a: int = 10, d: int = 7, *, dtype: Any = torch.float32, scale: float = 1.0
+) -> list[Tensor]:
+    shapes = ((n, q, a), (n, k, a), (n, k, d), (a,))
+    tensors = [torch.randn(shape, device=DEVICE) for shape in shapes]
+    return [(x * scale if i < 2 else x).to(dtype) for i, x in enumerate(tensors)]
+
+
+def mask_of(rules: dict[str, Any]) -> Mask | None:
+    masks = [Mask.causal()] if rules.get("causal") else []
+    masks += [Mask.padding(rules["lengths"])] if "lengths" in rules else []
+    masks += [Mask.window(*rules["window"])] if "window" in rules else []
+    masks += [Mask.of(rules["allowed"])] if "allowed" in rules else []
+    result: Mask | None = None
+    for mask in masks:
+        result = mask if result is None else result & mask
+    return result
+
+
+def reference(
+    tensors: list[Tensor], grad: Tensor, rules: dict[str, Any]
+) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
+    """Context, weights, scores and gradients, in the dtype of `tensors`."""
+    query, keys, values, v = (x.detach().requires_grad_() for x in tensors)
+    scores = additive(query, keys, v)
+    out = attend(
+        query, keys, values, score=lambda query, keys: additive(query, keys, v), mask=mask_of(rules), impl="reference"
+    )
+    gradients = torch.autograd.grad(out.context, (query, keys, values, v), grad.to(out.context.dtype))
+    return out.context, out.weights, scores, list(gradients)
+
+
+def fused(tensors: list[Tensor], grad: Tensor, rules: dict[str, Any]) -> tuple[Tensor, Tensor, list[Tensor]]:
+    leaves = [x.detach().requires_grad_() for x in tensors]
+    context, log_sum = fused_additive(*leaves, **rules)
+    assert context.dtype == tensors[2].dtype
+    assert log_sum.dtype == torch.float32
+    assert not log_sum.requires_grad
+    return context, log_sum, list(torch.autograd.grad(context, leaves, grad))
+
+
+def near(name: str, found: Tensor, eager: Tensor, exact: Tensor, rounding: float) -> None:
+    """At most twice as far from the truth as plain PyTorch in the same dtype."""
+    assert torch.isfinite(found).all(), name
+    error, allowed = ((x.double() - exact).abs().max().item() for x in (found, eager))
+    floor = rounding * max(1.0, exact.abs().max().item())
+    assert error <= 2.0 * allowed + floor, f"{name}: {error:.2e}, eager {allowed:.2e}"
+
+
+def check(tensors: list[Tensor], **rules: Any) -> None:
+    rounding = ROUNDING[tensors[2].dtype]
+    grad = torch.randn(*tensors[0].shape[:2], tensors[2].shape[2], device=DEVICE).to(tensors[2].dtype)
+    exact = reference([x.double() for x in tensors], grad, rules)
+    eager = reference(tensors, grad, rules)
+    context, log_sum, gradients = fused(tensors, grad, rules)
+    near("context", context, eager[0], exact[0], rounding)
+    seen = exact[1].sum(-1) > 0
+    assert torch.equal(log_sum == -torch.inf, ~seen)
+    weights = torch.where(exact[1] > 0, (exact[2] - log_sum.double().unsqueeze(-1)).exp(), 0.0)
+    near("weights", weights, eager[1], exact[1], 3e-6)
+    for name, *three in zip(NAMES, gradients, eager[3], exact[3], strict=True):
+        near(name, *three, rounding)
+    assert (context[~seen] == 0).all()
+    assert (gradients[0][~seen] == 0).all()
+
+
+SIZES = [(2, 18, 21, 10, 7), (1, 2, 1, 1, 1), (1, 17, 40, 24, 3)]
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_many_sizes(sizes: tuple[int, ...]) -> None:
+    check(inputs(*sizes))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_many_half(dtype: torch.dtype) -> None:
+    check(inputs(dtype=dtype))
+
+
+def test_many_mixed() -> None:
+    query, keys, values, v = inputs(1, dtype=torch.float16)
+    check([query, keys, values.float(), v.float()])
+
+
+@pytest.mark.parametrize("scale", [4.0, 30.0])
+def test_many_large(scale: float) -> None:
+    check(inputs(scale=scale))
+
+
+def test_many_large_and_opposite() -> None:
+    query, keys, values, v = inputs(1, 3, 5)
+    check([query + 25.0, keys - 24.0, values, v])
+    one = torch.arange(10, device=DEVICE) == 3
+    check([query + 100.0 * one, keys - 99.0 * one, values, v])
+    turns = torch.tensor([1.0, -1.0, 1.0, -1.0, -1.0], device=DEVICE)[:, None]
+    check([query + 30.0, keys + 30.0 * turns, values, v])
+
+
+@pytest.mark.parametrize("v", [[0.0] * 6, [1.0, 0.0, -1e-12, 3.0, 1e-6, 0.5]])
+def test_many_small_v(v: list[float]) -> None:
+    query, keys, values, _ = inputs(1, 3, 5, 6)
+    check([query, keys, values, torch.tensor(v, device=DEVICE)])
+
+
+def allowed(*shape: int) -> Tensor:
+    return torch.rand(*shape, device=DEVICE) < 0.6
+
+
+RULES: dict[str, Any] = {
+    "causal": lambda: {"causal": True},
+    "window": lambda: {"window": (4, 1), "lengths": torch.tensor([0, 13], device=DEVICE)},
+    "causal window": lambda: {"window": (3, 9), "causal": True},
+    "dense": lambda: {"allowed": allowed(2, 18, 21), "causal": True},
+    "rows": lambda: {"allowed": allowed(1, 18, 21) & (torch.arange(18, device=DEVICE) != 4)[:, None]},
+    "columns": lambda: {"allowed": allowed(2, 1, 21), "lengths": torch.tensor([21, 1], device=DEVICE).int()},
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_many_rules(name: str) -> None:
+    check(inputs(), **RULES[name]())
+
+
+def test_many_causal_with_few_keys() -> None:
+    check(inputs(1, 6, 3), causal=True)
+
+
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+def test_many_tiles_and_chunks(scale: float) -> None:
+    """Three tiles along each axis, a chunk for each tile of queries, walks that are split."""
+    from regard.kernels import gradients, parts, tiled
+
+    tensors = inputs(1, 40, 35, 6, 20, scale=scale)
+    tensors[3][2:] *= 0.1
+    rules = {"lengths": torch.tensor([33], device=DEVICE), "window": (20, 9)}
+    blocks = tiled.Blocks(queries=16, keys=16, features=16, chunk=16 * 48)
+    grad = torch.randn(1, 40, 20, device=DEVICE)
+    around = parts.Rules(lengths=rules["lengths"], before=20, after=9)
+    context, log_sum = tiled.forward(*tensors, around, blocks)
+    found = gradients.backward(grad, *tensors, context, log_sum, around, blocks)
+    exact, eager = reference([x.double() for x in tensors], grad, rules), reference(tensors, grad, rules)
+    near("context", context, eager[0], exact[0], 3e-6)
+    for name, *three in zip(NAMES, found, eager[3], exact[3], strict=True):
+        near(name, *three, 3e-6)
+
+
+@pytest.mark.parametrize("chunk", [1024, 512])
+def test_many_chunks_change_nothing(chunk: int) -> None:
+    """Chunks of one item, and of half its rows, draw the same noise and see the same keys."""
+    from regard.kernels import gradients, parts, tiled
+
+    tensors, seed = inputs(2, 20, 18, 3, 4), torch.tensor([7], device=DEVICE)
+    mask = allowed(2, 20, 18)
+    rules = parts.rules(tensors[0], tensors[1], None, mask, seed, 15, 9, 0.5)
+    context, log_sum = tiled.forward(*tensors, rules)
+    blocks = tiled.Blocks(queries=16, keys=32, features=16)
+    whole, some = (
+        gradients.backward(context, *tensors, context, log_sum, rules, replace(blocks, chunk=size))
+        for size in (2**20, chunk)
+    )
+    for name, one, other in zip(NAMES, whole, some, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6, msg=name)
+
+
+@pytest.mark.parametrize("q", [pytest.param(1, id="single"), pytest.param(6, id="many")])
+def test_dropout(q: int) -> None:
+    n, k, p = 3 if q > 1 else 8, 24, 0.25
+    seed = torch.tensor([11], device=DEVICE)
+    query, keys, values, v = inputs(n, q, k, 4, k)
+    eye = torch.eye(k, device=DEVICE).expand(n, k, k)
+    plain, log_sum = fused_additive(query, keys, eye, v)
+    dropped, same = fused_additive(query, keys, eye, v, dropout=p, seed=seed)
+    assert torch.equal(log_sum, same)
+    kept = dropped > 0
+    assert abs(kept.float().mean().item() - (1 - p)) < 4 * (p * (1 - p) / kept.numel()) ** 0.5
+    torch.testing.assert_close(dropped, torch.where(kept, plain / (1 - p), 0.0), rtol=1e-5, atol=1e-7)
+    assert not torch.equal(kept[0], kept[1])
+    other, _ = fused_additive(query, keys, eye, v, dropout=p)  # from torch's generator
+    assert not torch.equal(other > 0, kept)
+    grad = torch.randn(n, q, k, device=DEVICE)
+    _, _, found = fused([query, keys, values, v], grad, {"dropout": p, "seed": seed})
+    leaves = [x.double().requires_grad_() for x in (query, keys, values, v)]
+    weights = torch.softmax(additive(leaves[0], leaves[1], leaves[3]), -1)
+    exact = torch.autograd.grad((weights * kept / (1 - p)) @ leaves[2], leaves, grad.double())
+    for name, one, two in zip(NAMES, found, exact, strict=True):
+        torch.testing.assert_close(one.double(), two, rtol=1e-4, atol=2e-5, msg=name)
+    without, _ = fused_additive(query, keys, eye, v, dropout=0.0, seed=seed)
+    assert torch.equal(without, plain)
+
+
+@pytest.mark.parametrize("q", [pytest.param(1, id="single"), pytest.param(3, id="many")])
+def test_odd_memory(q: int) -> None:
+    """Transposed, sliced and expanded inputs; an expanded gradient; results in memory full of NaN."""
+    query, keys, values, v = inputs(2, q, 5)
+    strange = [
+        query.transpose(1, 2).contiguous().transpose(1, 2),
+        keys[:1].expand(2, -1, -1),
+        torch.cat([values, values], -1)[..., :7],
+        torch.stack([v, v], -1)[:, 0],
+    ]
+    plain = [query, keys[:1].repeat(2, 1, 1), values, v]
+    ones = torch.ones(2, q, 7, device=DEVICE)
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)  # fills what torch.empty gives
+    try:
+        assert torch.empty(1, device=DEVICE).isnan()
+        found = fused(strange, ones[:1, :1, :1].expand_as(ones), {})
+    finally:
+        torch.use_deterministic_algorithms(before)
+    wanted = fused(plain, ones, {})
+    assert torch.equal(found[0], wanted[0])
+    assert torch.equal(found[1], wanted[1])
+    for name, one, two in zip(NAMES, found[2], wanted[2], strict=True):
+        assert torch.equal(one, two), name  # twice the same, bit by bit
+
+
+@pytest.mark.parametrize("q", [pytest.param(1, id="single"), pytest.param(2, id="many")])
+def test_not_a_number_is_not_hidden(q: int) -> None:
+    query, keys, values, v = inputs(1, q, 3, 4, 2)
+    for scale in (1.0, 5.0, 40.0):
+        broken = query * scale
+        broken[0, 0, 1] = torch.nan
+        context, log_sum = fused_additive(broken, keys * scale, values, v)
+        assert log_sum[0, 0].isnan()
+        assert context[0, 0].isnan().all()
+        assert torch.isfinite(context[0, 1:]).all()
+
+
+@pytest.mark.parametrize("q", [pytest.param(1, id="single"), pytest.param(2, id="many")])
+def test_operations_are_whole(q: int) -> None:
+    query, keys, values, v = (x.requires_grad_() for x in inputs(1, q, 3, 4, 2))
+    lengths, seed = torch.tensor([2], device=DEVICE), torch.tensor([3], device=DEVICE)
+    forward, backward = torch.ops.regard.additive_forward, torch.ops.regard.additive_backward
+    rest = (lengths, torch.ones(1, 1, 3, dtype=torch.bool, device=DEVICE), seed, 9, 9, 0.2)
+    torch.library.opcheck(forward, (query, keys, values, v, *rest))
+    context, log_sum = forward(query, keys, values, v, *rest)
+    saved = [x.detach() for x in (context, query, keys, values, v, context, log_sum)]
+    torch.library.opcheck(backward, (*saved, *rest), test_utils=("test_schema", "test_faketensor"))
+
+
+def test_autocast_leaves_it_alone() -> None:
+    tensors, grad = inputs(1, 2, 3, 4, 2), torch.ones(1, 2, 2, device=DEVICE)
+    wanted = fused(tensors, grad, {})
+    with torch.autocast(DEVICE, torch.bfloat16):
+        found = fused(tensors, grad, {})
+    for one, two in zip(found[2], wanted[2], strict=True):
+        assert torch.equal(one, two)
+
+
+def test_nothing_to_do() -> None:
+    query, keys, values, v = inputs(2, 3, 4)
+    for empty in ([query[:0], keys[:0], values[:0], v], [query, keys[:, :0], values[:, :0], v]):
+        context, log_sum, gradients = fused(empty, torch.ones(*empty[0].shape[:2], 7, device=DEVICE), {})
+        assert (context == 0).all()
+        assert (log_sum == -torch.inf).all()
+        assert all((gradient == 0).all() for gradient in gradients)
+
+
+def test_bad_input() -> None:
+    query, keys, values, v = inputs(2, 3, 4)
+    assert reasons_against_triton(DEVICE, query, keys, values) == []
+    with pytest.raises(ShapeError, match=r"keys does not fit: got \[2, 4, 9\]; expected \[2, 4, 10\]"):
+        fused_additive(query, keys[..., :9], values, v)
+    with pytest.raises(ShapeError, match=r"values does not fit"):
+        fused_additive(query, keys, values[:, :3], v)
+    with pytest.raises(ShapeError, match="lengths does not fit"):
+        fused_additive(query, keys, values, v, lengths=torch.tensor([1, 2, 3], device=DEVICE))
+    with pytest.raises(ConfigError, match="window"):
+        fused_additive(query, keys, values, v, window=(-1, 0))
+    with pytest.raises(ConfigError, match=r"dropout: got 1\.5"):
+        fused_additive(query, keys, values, v, dropout=1.5)
+    with pytest.raises(ImplementationUnavailable, match=r"values are torch.float64.*Cure: use blocked_additive"):
+        fused_additive(query, keys, values.double(), v)
+
+
+# ── one query ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("sizes", [(2, 1, 21, 10, 7), (1, 1, 1, 1, 1), (2, 1, 600, 3, 20)])
+def test_single_sizes(sizes: tuple[int, ...]) -> None:
+    check(inputs(*sizes))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_single_half(dtype: torch.dtype) -> None:
+    check(inputs(2, 1, dtype=dtype))
+
+
+def test_single_large() -> None:
+    check(inputs(2, 1, scale=30.0))
+    query, keys, values, v = inputs(2, 1)
+    check([query + 100.0, keys - 99.0, values, v])
+
+
+def test_single_rules() -> None:
+    check(inputs(2, 1), causal=True, lengths=torch.tensor([0, 13], device=DEVICE))
+    check(inputs(2, 1), window=(4, 1), lengths=torch.tensor([19, 21], device=DEVICE))
+    check(inputs(2, 1), allowed=allowed(2, 1, 21))
+    check(inputs(2, 1), allowed=allowed(1, 1, 21), window=(15, 0))
+
+
+def test_single_is_one_of_many() -> None:
+    from regard.kernels import parts, single_query, tiled
+
+    tensors, rules = inputs(2, 1), parts.Rules(before=5, dropout=0.3, seed=torch.tensor([5], device=DEVICE))
+    one, many = single_query.forward(*tensors, rules, block=16), tiled.forward(*tensors, rules)
+    for name, first, second in zip(("context", "log_sum"), one, many, strict=True):
+        torch.testing.assert_close(first, second, rtol=1e-5, atol=1e-5, msg=name)
