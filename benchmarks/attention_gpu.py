@@ -13,7 +13,6 @@ from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
-from regard.kernels.additive import fused_additive
 from timing import append
 from torch import Tensor
 from triton.testing import do_bench
@@ -21,6 +20,7 @@ from triton.testing import do_bench
 from regard import attend
 from regard.align import Softmax
 from regard.attention.weights import weights_beside
+from regard.kernels.additive import fused_additive
 from regard.score import Cosine, Dot, General, ScaledDot
 
 CUDA = torch.device("cuda")
