@@ -1,14 +1,14 @@
 # Two commands on a fresh machine with Python ≥ 3.11 and make:
 #   make demo    set-up, then the main job on embedded data
 #   make test    set-up, then all checks and tests
-.PHONY: demo test lint bench setup format clean help
+.PHONY: demo test lint style bench setup format clean help
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
 READY := .venv/.ready-$(shell cat requirements.txt pyproject.toml | cksum | cut -d' ' -f1)
-TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
+TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
 HOOK := --jaxtyping-packages=regard,beartype.beartype
 CORE := tests/score tests/align tests/attention
 COVER := --cov=regard --cov-report=  # of the core alone: counting lines takes a third of the time
@@ -33,17 +33,19 @@ $(READY): requirements.txt pyproject.toml
 demo: $(READY)
 	@$(BIN)/regard demo
 
-test: $(READY) lint
+test: $(READY) style
 	@rm -f .coverage
 	$(TEST) $(HOOK) $(COVER) -m "not bare and not gpu" $(CORE)
 	@$(BIN)/python -m coverage report --include='*/score/*,*/align/*,*/attention/*' --skip-covered --fail-under=95
 	$(TEST) $(HOOK) -m "not bare and not gpu" $(CORE:%=--ignore=%)
-	$(TEST) -m "bare and not gpu"
+	$(TEST) -m "bare and not gpu" $$(grep -rl --include='test_*.py' 'pytest.mark.bare' tests)
 
-lint: $(READY)
+lint: $(READY) style
+	@$(BIN)/mypy
+
+style: $(READY)
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
-	@$(BIN)/mypy
 
 format: $(READY)
 	@$(BIN)/ruff check --fix --quiet .
