@@ -167,3 +167,17 @@ def test_prepared_memory_of_heads() -> None:
     assert seen[0].weights.shape == (2, 1, 1, 7)
     assert_close(torch.as_tensor(seen[0].weights), expected[:, [1]][:, :, [1]])
     assert isinstance(memory.keys, Prepared)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("lead", [(), (2,), (2, 3)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+def test_on_a_gpu(dtype: torch.dtype, lead: tuple[int, ...]) -> None:
+    query, keys, values = (torch.randn(*lead, n, 6, device="cuda").to(dtype) for n in (5, 7, 7))
+    found = attend(query, keys, values, mask=Mask.causal(), impl="sdpa").weights
+    exact = attend(query.double(), keys.double(), values.double(), mask=Mask.causal(), impl="reference").weights
+    assert found is not None
+    assert exact is not None
+    assert found.dtype == dtype
+    tolerance = {torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 2e-3}[dtype]
+    assert_close(found.double(), exact, atol=tolerance, rtol=tolerance)

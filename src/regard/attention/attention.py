@@ -78,7 +78,7 @@ class Attention(nn.Module):
     """A score and an alignment, joined: `Attention(score=Additive(512, 1024, 256), align=Entmax(1.5))`.
 
     Both may be any callable. Dropout acts on the weights, in training only; returned weights are those before it.
-    `impl` is "auto", "reference", or "sdpa" (torch's fused kernel: no weights, softmax of a dot product only).
+    `impl` is "auto", "reference", or a fused way by name: "sdpa", "triton", "blocked"; see docs/attention.md.
     """
 
     def __init__(
@@ -171,13 +171,14 @@ def _attend(
     if way != "reference":
         assert isinstance(score, Score)
         assert isinstance(align, Softmax)
+        prepared = keys if isinstance(keys, Prepared) else score.prepare(keys)
         if way == "sdpa":
-            context = sdpa(query, keys, values, score, align, mask, bias, dropout)
+            context = sdpa(query, prepared, values, score, align, mask, bias, dropout)
         else:
-            context = additive(way, query, keys, values, score, align, mask, dropout)
+            context = additive(way, query, prepared, values, score, align, mask, dropout)
         if not need_weights:
             return AttentionOutput(context)
-        weights = weights_beside(query, keys, values, score, align, mask, bias)
+        weights = weights_beside(query, prepared, values, score, align, mask, bias)
         return AttentionOutput(context, refuse_gradient(weights, query, raw, values, bias, *_parameters(score)))
     allowed = None if mask is None else mask.dense(num_queries, num_keys, device=query.device)
     if "previous" in getattr(score, "needs", ()) and num_queries > 1:

@@ -15,7 +15,7 @@ from regard.score import Prepared, Score
 
 def sdpa(
     query: Tensor,
-    keys: Tensor | Prepared,
+    prepared: Prepared,
     values: Tensor,
     score: Score,
     align: Softmax,
@@ -24,7 +24,6 @@ def sdpa(
     dropout: float,
 ) -> Tensor:
     """The context [*b q v] through `torch.nn.functional.scaled_dot_product_attention`."""
-    prepared = keys if isinstance(keys, Prepared) else score.prepare(keys)
     form = score.as_dot(query, prepared.keys)
     query, keys = form.query, form.keys
     lead = broadcast(query, keys, values)
@@ -49,7 +48,7 @@ def sdpa(
 def additive(
     impl: str,
     query: Tensor,
-    keys: Tensor | Prepared,
+    prepared: Prepared,
     values: Tensor,
     score: Score,
     align: Softmax,
@@ -57,7 +56,6 @@ def additive(
     dropout: float,
 ) -> Tensor:
     """The context [*b q v] of vᵀ tanh(q + k), through the kernel that `impl` names: "triton" or "blocked"."""
-    prepared = keys if isinstance(keys, Prepared) else score.prepare(keys)
     form = score.as_additive(query, prepared.keys)
     lead = broadcast(form.query, form.keys, values)
     num_queries, num_keys = query.shape[-2], values.shape[-2]

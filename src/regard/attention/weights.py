@@ -72,7 +72,7 @@ def _scores(score: Score, query: Tensor, prepared: Tensor) -> Tensor:
     if not (score.is_dot and query.device.type == "cuda" and query.dtype in (torch.bfloat16, torch.float16)):
         return score.compare(query, prepared)
     form = score.as_dot(query, prepared)
-    left, right = form.query.flatten(0, -3), form.keys.to(form.query.dtype).flatten(0, -3)
+    left, right = (side.to(query.dtype).reshape(-1, *side.shape[-2:]) for side in (form.query, form.keys))
     scores: Tensor = torch.bmm(left, right.mT, out_dtype=torch.float32)
     return scores.mul_(form.scale).view(*query.shape[:-1], prepared.shape[-2])
 

@@ -1,9 +1,10 @@
 """`regard list`: every recipe beside the number that it is compared with."""
 
+from regard.data import SOURCES
 from regard.models import MODELS
 from regard.recipes import RECIPES, figure
 
-OWN_FOLDER = ("tatoeba", "europarl")  # corpora that no address publishes
+OWN_FOLDER = {name.partition("/")[0] for name, source in SOURCES.items() if source.url is None}  # nobody publishes them
 
 
 def listing() -> None:

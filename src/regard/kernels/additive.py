@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.base import ConfigError, ImplementationUnavailable
+from regard.base import ImplementationUnavailable
 from regard.kernels.blocked import check_inputs, sides
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -43,14 +43,12 @@ def fused_additive(
     exp(e_ij − log_sum_i) are the weights. `dropout` acts on the weights, with noise from `seed` or else from torch's
     generator. All results repeat bit by bit.
     """
-    check_inputs(query, keys, values, v, lengths, allowed)
+    check_inputs(query, keys, values, v, lengths, allowed, dropout)
     reasons = reasons_against_triton(query.device, query, keys, values)
     if reasons:
         raise ImplementationUnavailable(
             "fused_additive cannot run here: " + "; ".join(reasons), cure="use blocked_additive"
         )
-    if not 0.0 <= dropout <= 1.0:
-        raise ConfigError("dropout", got=dropout, expected="0 to 1", cure="it is the share of weights to drop")
     before, after = (EVERYWHERE, EVERYWHERE) if window is None else sides(window)
     after = 0 if causal else after
     before, after = min(before, EVERYWHERE), min(after, EVERYWHERE)

@@ -407,9 +407,7 @@ def blocked_additive(
     >>> blocked_additive(query, keys, torch.eye(3).unsqueeze(0), torch.tensor([1.0, -1.0]))
     (tensor([[[0.6132, 0.1659, 0.2208]]]), tensor([[1.3373]]))
     """
-    check_inputs(query, keys, values, v, lengths, allowed)
-    if not 0.0 <= dropout <= 1.0:
-        raise ConfigError("dropout", got=dropout, expected="0 to 1", cure="it is the share of weights to drop")
+    check_inputs(query, keys, values, v, lengths, allowed, dropout)
     before, after = (None, None) if window is None else sides(window)
     after = 0 if causal else after
     if dropout > 0.0 and seed is None:
@@ -442,9 +440,17 @@ def sides(window: tuple[int, int]) -> tuple[int, int]:
 
 
 def check_inputs(
-    query: Tensor, keys: Tensor, values: Tensor, v: Tensor, lengths: Tensor | None, allowed: Tensor | None
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    v: Tensor,
+    lengths: Tensor | None,
+    allowed: Tensor | None,
+    dropout: float,
 ) -> None:
-    """Shapes and kinds of the tensors fit."""
+    """What both kernels of additive attention are given fits together."""
+    if not 0.0 <= dropout <= 1.0:
+        raise ConfigError("dropout", got=dropout, expected="0 to 1", cure="it is the share of weights to drop")
     for name, tensor, axes in (("query", query, "[n q a]"), ("keys", keys, "[n k a]"), ("values", values, "[n k d]")):
         if tensor.ndim != 3:
             raise ShapeError(f"{name} has the wrong number of axes", got=list(tensor.shape), expected=axes)
