@@ -1,6 +1,7 @@
 """Fast paths on one GPU: additive attention, the dot family through `attend`, and weights beside a fused pass.
 
-    python benchmarks/attention_gpu.py [additive] [dots] [weights] [length]
+    python benchmarks/attention_gpu.py [gate] [additive] [dots] [weights] [length]
+    compute-sanitizer --tool memcheck python benchmarks/attention_gpu.py gate        # or racecheck
 
 Every part checks its results against float64 before it times anything; a wrong one ends the program. Times are medians
 over many runs, measured with events; memory is the peak beyond the inputs. The ceilings of the chip are measured in the
@@ -10,17 +11,21 @@ same run. Rows are added to results/attention_gpu.csv.
 import argparse
 import math
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from timing import append
 from torch import Tensor
-from triton.testing import do_bench
+from torch.nn.attention.flex_attention import flex_attention
+from triton.testing import do_bench, do_bench_cudagraph
 
 from regard import attend
 from regard.align import Softmax
 from regard.attention.weights import weights_beside
 from regard.kernels.additive import fused_additive
+from regard.kernels.dot_weights import dot_weights
+from regard.kernels.unit import unit_rows
 from regard.score import Cosine, Dot, General, ScaledDot
 
 CUDA = torch.device("cuda")
@@ -53,6 +58,24 @@ def milliseconds(call: Callable[[], object], budget: int = 300) -> float:
     return found
 
 
+def once(call: Callable[[], object]) -> float:
+    """Milliseconds of the second of two calls: long ones do not differ much."""
+    call()
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()  # type: ignore[no-untyped-call]
+    call()
+    end.record()  # type: ignore[no-untyped-call]
+    torch.cuda.synchronize()
+    return start.elapsed_time(end)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def on_device(call: Callable[[], object]) -> float:
+    """The same without launches, which a small call is bound by: recorded as a graph, as captured trainings are."""
+    with torch.cuda.stream(torch.cuda.Stream()):  # type: ignore[no-untyped-call]
+        found: float = do_bench_cudagraph(call, rep=40, return_mode="median")
+    return found
+
+
 def peak(call: Callable[[], object]) -> float:
     """GiB beyond what is there already."""
     torch.cuda.empty_cache()
@@ -65,7 +88,7 @@ def peak(call: Callable[[], object]) -> float:
 
 def keep(part: str, size: str, name: str, **figures: float) -> None:
     """One row of the history: milliseconds, GiB, and the rate or ratio that the part is about."""
-    columns = ("forward", "forward_gib", "both", "both_gib", "rate")
+    columns = ("forward", "forward_device", "forward_gib", "both", "both_device", "both_gib", "rate")
     append(
         "attention_gpu.csv", [{"part": part, "size": size, "name": name, **{c: figures.get(c, "") for c in columns}}]
     )
@@ -107,10 +130,38 @@ def ceilings() -> dict[str, float]:
     return {"product": product, "copy": copy}
 
 
+def gate_rows() -> None:
+    """Weights of some rows against float64; rows of length one; one query that sees some keys."""
+    query, keys = (torch.randn(3, 70, 48, device=CUDA, dtype=torch.bfloat16) for _ in range(2))
+    rows = torch.tensor([69, 3], device=CUDA)
+    exact = (query[:, rows].double() @ keys.double().mT / 7).softmax(-1)
+    found = {"weights": error(dot_weights(query, keys, scale=1 / 7, rows=rows), exact)}
+    exact = query.double() / query.double().norm(dim=-1, keepdim=True)
+    found["unit"] = error(unit_rows(query), exact)
+    given = inputs(5, 40, 24)
+    lengths = torch.tensor([40, 3, 0, 17, 1], device=CUDA)
+    context, log_sum = fused_additive(given[0][:, :1], *given[1:], lengths=lengths)
+    context.sum().backward()
+    assert not context[2].any()
+    assert log_sum[2].item() == -math.inf
+    causal, _ = fused_additive(*given, causal=True, window=(9, 0), dropout=0.1)
+    causal.sum().backward()
+    print("  gate", {name: f"{value:.1e}" for name, value in found.items()})
+    if max(found.values()) > 5e-3:
+        raise SystemExit("wrong")
+
+
+def gate_part() -> None:
+    """The checks alone: every kernel runs, which is what a memory checker wants to see."""
+    gate_additive()
+    gate_rows()
+
+
 def additive_part() -> None:
     gate_additive()
-    compiled = torch.compile(eager)
     for batch, heads, length, width in ADDITIVE:
+        torch._dynamo.reset()
+        compiled = torch.compile(eager, dynamic=False)
         n = batch * heads
         given = inputs(n, length, width)
         outer = torch.randn_like(given[2])
@@ -119,28 +170,28 @@ def additive_part() -> None:
         for name, call in (("reference", eager), ("compiled", compiled), ("triton", ours)):
             if name == "reference" and n * length**2 * width * 4 > 40e9:
                 continue
-            try:
-                call(*bare)
-                times = {"forward": milliseconds(lambda: call(*bare)), "forward_gib": peak(lambda: call(*bare))}  # noqa: B023
-                both = run_both(call, given, outer)
-                both()
-                times |= {"both": milliseconds(both), "both_gib": peak(both)}
-            except torch.OutOfMemoryError:
-                print(f"  {name}: out of memory")
-                continue
-            rows[name] = times
-            torch.cuda.empty_cache()
-        work = n * length**2 * width
+            rows[name] = {}
+            works = {"forward": partial(call, *bare), "both": run_both(call, given, outer)}
+            for what, work in works.items():
+                try:
+                    work()
+                    rows[name] |= {what: milliseconds(work), f"{what}_gib": peak(work)}
+                    if name != "reference":
+                        rows[name][f"{what}_device"] = on_device(work)
+                except torch.OutOfMemoryError:
+                    print(f"  {name}, {what}: out of memory")
+                torch.cuda.empty_cache()
+        pairs = n * length**2 * width
         for name, times in rows.items():
-            rate = work / times["forward"] / 1e9
-            relative = {key: rows["compiled"][key] / times[key] for key in ("forward", "both") if "compiled" in rows}
-            shown = ", ".join(f"{value:.2f} × compiled {key}" for key, value in relative.items())
-            print(
-                f"additive {batch, heads, length, width}, {name}: forward {times['forward']:.3f} ms, {rate:.2f} T/s"
-                f", {times['forward_gib']:.2f} GiB; both {times['both']:.3f} ms, {times['both_gib']:.2f} GiB; {shown}"
-            )
-            size = f"{batch}x{heads}x{length}x{width}"
-            keep("additive", size, name, **times, rate=rate)
+            rate = pairs / times.get("forward_device", times["forward"]) / 1e9
+            print(f"additive {batch, heads, length, width}, {name}: {rate:.2f} T/s")
+            for what in works:
+                if what in times:
+                    against = rows["compiled"].get(what, math.nan) / times[what]
+                    print(f"  {what}: {times[what]:.3f} ms, {times[what + '_gib']:.2f} GiB, {against:.2f} × compiled")
+                bare, peer = (rows[each].get(f"{what}_device", math.nan) for each in (name, "compiled"))
+                print(f"  {what}, as a graph: {bare:.3f} ms, {peer / bare:.2f} × compiled")
+            keep("additive", f"{batch}x{heads}x{length}x{width}", name, **times, rate=rate)
 
 
 def dots_part(batch: int = 4, heads: int = 16, length: int = 8192, width: int = 128) -> None:
@@ -175,6 +226,11 @@ def dots_part(batch: int = 4, heads: int = 16, length: int = 8192, width: int = 
         )
         print(f"  with backward {both[1] / both[0]:.3f} ×")
         keep("dots", "x".join(map(str, shape)), name, forward=second, both=both[1], rate=second / first)
+    flex = torch.compile(flex_attention)
+    with torch.no_grad():
+        alone = milliseconds(lambda: flex(query, keys, values))
+    print(f"FlexAttention {shape}: {alone:.3f} ms, {4 * batch * heads * length**2 * width / alone / 1e9:.0f} TFLOP/s")
+    keep("dots", "x".join(map(str, shape)), "flex", forward=alone)
 
 
 @torch.no_grad()
@@ -203,12 +259,18 @@ def length_part(heads: int = 8, width: int = 64) -> None:
         given = inputs(heads, length, width)
         both = run_both(ours, given, torch.randn_like(given[2]))
         memory = peak(both)
-        spent = milliseconds(both, 100)
+        spent = milliseconds(both, 100) if length < 16_384 else once(both)
         print(f"length {length:6}: forward + backward {spent:10.2f} ms, {memory:6.2f} GiB beyond the inputs")
         keep("length", f"1x{heads}x{length}x{width}", "triton", both=spent, both_gib=memory)
 
 
-PARTS = {"additive": additive_part, "dots": dots_part, "weights": weights_part, "length": length_part}
+PARTS = {
+    "gate": gate_part,
+    "additive": additive_part,
+    "dots": dots_part,
+    "weights": weights_part,
+    "length": length_part,
+}
 
 
 def main() -> None:
@@ -218,7 +280,8 @@ def main() -> None:
     if not torch.cuda.is_available():
         raise SystemExit("this benchmark needs a CUDA device")
     torch.manual_seed(0)
-    ceilings()
+    if asked.parts != ["gate"]:
+        ceilings()
     for name in asked.parts or PARTS:
         PARTS[name]()
 

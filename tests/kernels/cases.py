@@ -5,6 +5,7 @@
 
 import os
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,10 +14,17 @@ from torch import Tensor
 
 from regard.attention import Mask, attend
 from regard.base import ConfigError, ImplementationUnavailable, ShapeError
-from regard.kernels import fused_additive, reasons_against_triton
+from regard.kernels import fused_additive, reasons_against_triton, single_query
+from regard.kernels.single_query import StepAttention, fused_single_dot
+from regard.models import Bahdanau, BahdanauConfig, Luong, LuongConfig
+from regard.nn.batched import StepContext
 from regard.score.additive import additive
+from regard.score.dot import dot
 
-pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in :RuntimeWarning")  # numpy, of what is masked after
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.* encountered in :RuntimeWarning"),  # numpy, of what is masked after
+    pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS:UserWarning"),  # its first call in a thread
+]
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cpu" if INTERPRETED else "cuda"
@@ -159,7 +167,9 @@ def test_many_tiles_and_chunks(scale: float) -> None:
     tensors = inputs(1, 40, 35, 6, 20, scale=scale)
     tensors[3][2:] *= 0.1
     rules = {"lengths": torch.tensor([33], device=DEVICE), "window": (20, 9)}
-    blocks = tiled.Blocks(queries=16, keys=16, features=16, chunk=16 * 48)
+    blocks = tiled.Blocks(
+        queries=16, keys=16, mix_queries=16, mix_keys=16, own=16, features=16, chunk=16 * 48, backward_chunk=16 * 48
+    )
     grad = torch.randn(1, 40, 20, device=DEVICE)
     around = parts.Rules(lengths=rules["lengths"], before=20, after=9)
     context, log_sum = tiled.forward(*tensors, around, blocks)
@@ -168,6 +178,22 @@ def test_many_tiles_and_chunks(scale: float) -> None:
     near("context", context, eager[0], exact[0], 3e-6)
     for name, *three in zip(NAMES, found, eager[3], exact[3], strict=True):
         near(name, *three, 3e-6)
+
+
+def test_many_with_split_keys() -> None:
+    """Few queries and many keys: parts of the keys are looked at side by side, one of them empty for some rows."""
+    from regard.kernels import parts, tiled
+
+    tensors = inputs(2, 5, 150, 4, 6)
+    rules = {"lengths": torch.tensor([150, 0], device=DEVICE), "window": (70, 3)}
+    blocks = tiled.Blocks(queries=16, keys=32, mix_queries=16, mix_keys=16, programs=8)
+    around = parts.Rules(lengths=rules["lengths"], before=70, after=3)
+    context, log_sum = tiled.forward(*tensors, around, blocks)
+    grad = torch.ones(2, 5, 6, device=DEVICE)
+    exact, eager = reference([x.double() for x in tensors], grad, rules), reference(tensors, grad, rules)
+    near("context", context, eager[0], exact[0], 3e-6)
+    assert context[1].count_nonzero() == 0
+    assert log_sum[1].eq(-torch.inf).all()
 
 
 @pytest.mark.parametrize("chunk", [1024, 512])
@@ -179,9 +205,9 @@ def test_many_chunks_change_nothing(chunk: int) -> None:
     mask = allowed(2, 20, 18)
     rules = parts.rules(tensors[0], tensors[1], None, mask, seed, 15, 9, 0.5)
     context, log_sum = tiled.forward(*tensors, rules)
-    blocks = tiled.Blocks(queries=16, keys=32, features=16)
+    blocks = tiled.Blocks(queries=16, keys=32, own=16, features=16)
     whole, some = (
-        gradients.backward(context, *tensors, context, log_sum, rules, replace(blocks, chunk=size))
+        gradients.backward(context, *tensors, context, log_sum, rules, replace(blocks, backward_chunk=size))
         for size in (2**20, chunk)
     )
     for name, one, other in zip(NAMES, whole, some, strict=True):
@@ -307,6 +333,11 @@ def test_single_sizes(sizes: tuple[int, ...]) -> None:
     check(inputs(*sizes))
 
 
+def test_single_wide() -> None:
+    query, keys, values, v = inputs(2, 1, 9, 300, 520)
+    check([query, keys, values, v / 300**0.5], lengths=torch.tensor([5, 9], device=DEVICE))
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_single_half(dtype: torch.dtype) -> None:
     check(inputs(2, 1, dtype=dtype))
@@ -323,6 +354,114 @@ def test_single_rules() -> None:
     check(inputs(2, 1), window=(4, 1), lengths=torch.tensor([19, 21], device=DEVICE))
     check(inputs(2, 1), allowed=allowed(2, 1, 21))
     check(inputs(2, 1), allowed=allowed(1, 1, 21), window=(15, 0))
+
+
+def dot_reference(tensors: list[Tensor], grad: Tensor, scale: float, rules: dict[str, Any]) -> list[Tensor]:
+    query, keys, values = (x.detach().requires_grad_() for x in tensors)
+    score = lambda query, keys: scale * dot(query, keys)  # noqa: E731
+    context = attend(query, keys, values, score=score, mask=mask_of(rules), impl="reference").context
+    return [context, *torch.autograd.grad(context, (query, keys, values), grad.to(context.dtype))]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "dtype", "rules"),
+    [
+        ((2, 1, 21, 10, 7), torch.float32, {}),
+        ((1, 1, 1, 1, 1), torch.float32, {}),
+        ((2, 1, 9, 300, 520), torch.float32, {"lengths": [5, 9]}),
+        ((3, 1, 40, 24, 8), torch.bfloat16, {"allowed": True}),
+        ((2, 1, 6, 8, 16), torch.float16, {"lengths": [6, 0]}),
+        ((2, 1, 21, 4, 3), torch.float32, {"window": (4, 1), "causal": True}),
+    ],
+)
+def test_single_dot(sizes: tuple[int, ...], dtype: torch.dtype, rules: dict[str, Any]) -> None:
+    tensors = inputs(*sizes, dtype=dtype)[:3]
+    rules = {"lengths": torch.tensor(rules["lengths"], device=DEVICE)} if "lengths" in rules else dict(rules)
+    rules = {"allowed": allowed(sizes[0], 1, sizes[2])} if "allowed" in rules else rules
+    grad = torch.randn(sizes[0], 1, sizes[4], device=DEVICE).to(dtype)
+    exact, eager = (dot_reference(x, grad, 0.3, rules) for x in ([x.double() for x in tensors], tensors))
+    leaves = [x.detach().requires_grad_() for x in tensors]
+    context = fused_single_dot(*leaves, scale=0.3, **rules)
+    found = [context, *torch.autograd.grad(context, leaves, grad)]
+    for name, *three in zip(("context", *NAMES), found, eager, exact, strict=False):
+        near(name, *three, ROUNDING[dtype])
+    if 0 in (rules.get("lengths") if "lengths" in rules else [1]):
+        assert all(part[-1].count_nonzero() == 0 for part in found)
+
+
+def test_single_dot_is_whole_and_refuses_what_it_cannot_do() -> None:
+    query, keys, values = (x.requires_grad_() for x in inputs(2, 1, 3, 4, 2)[:3])
+    rest = (torch.tensor([2, 3], device=DEVICE), torch.ones(1, 1, 3, dtype=torch.bool, device=DEVICE), 9, 9, 0.5)
+    torch.library.opcheck(torch.ops.regard.single_dot_forward, (query, keys, values, *rest))
+    assert fused_single_dot(query, keys[:, :0], values[:, :0]).count_nonzero() == 0
+    with pytest.raises(ImplementationUnavailable, match="there are 2 queries, not one"):
+        fused_single_dot(torch.cat([query, query], 1), keys, values)
+    wide = torch.ones(2, 3, 2049, device=DEVICE)
+    with pytest.raises(ImplementationUnavailable, match="values are 2049 wide, more than 2048"):
+        fused_single_dot(query, keys, wide)
+
+
+@pytest.mark.parametrize("has_v", [True, False])
+@pytest.mark.parametrize(("sizes", "dtype"), [((2, 4, 35, 20, 8), torch.float32), ((3, 2, 5, 140, 6), torch.bfloat16)])
+def test_single_steps(sizes: tuple[int, ...], dtype: torch.dtype, has_v: bool) -> None:
+    """One memory for some steps that wait for each other, one of which nobody asks for."""
+    n, steps, k, a, d = sizes
+    query, keys, values, v = inputs(n, steps, k, a, d, dtype=dtype)
+    mask, back = allowed(n, 1, k), torch.randn(d, a, device=DEVICE).to(dtype) / d**0.5
+    grad = torch.randn(n, steps, d, device=DEVICE).to(dtype)
+
+    def run(tensors: list[Tensor], fused: bool) -> list[Tensor]:
+        leaves = [x.detach().requires_grad_() for x in tensors]
+        query, keys, values, v = leaves
+        memory = StepAttention(keys, values, v if has_v else None, scale=0.3, allowed=mask, steps=steps + 1)
+        contexts = [torch.zeros_like(values[:, :1])]
+        for t in range(steps):
+            now = query[:, t : t + 1] + contexts[-1] @ back.to(query.dtype)
+            score = (lambda q, k: additive(q, k, v)) if has_v else (lambda q, k: 0.3 * dot(q, k))
+            plain = partial(attend, keys=keys, values=values, score=score, mask=mask, impl="reference")
+            contexts.append(memory(now) if fused else plain(now).context)
+        out = torch.cat(contexts[1:], 1)
+        wanted = leaves if has_v else leaves[:3]
+        if fused:  # that of the query alone first: it leaves nothing behind
+            torch.autograd.grad(out[:, 0], query, grad[:, 0], retain_graph=True)
+        return [out, *torch.autograd.grad(out, wanted, grad.to(out.dtype))]
+
+    tensors = [query, keys, values, v / a**0.5]
+    exact, eager = run([x.double() for x in tensors], False), run(tensors, False)
+    for name, *three in zip(("context", *NAMES), run(tensors, True), eager, exact, strict=False):
+        near(name, *three, 2 * ROUNDING[dtype])
+
+
+@pytest.mark.parametrize("score", ["additive", "concat", "general", "scaled_dot"])
+def test_single_steps_of_a_model(score: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A whole training pass with them, and without."""
+    sizes = {"embed_dim": 6, "hidden_dim": 8, "score": score, "published_start": False}
+    model: Any = Luong(LuongConfig(11, 11, layers=1, **sizes))
+    if score == "additive":
+        model = Bahdanau(BahdanauConfig(11, 11, align_dim=7, maxout_dim=5, **sizes))
+    model.to(DEVICE)
+    source, lengths = torch.randint(4, 11, (3, 6), device=DEVICE), torch.tensor([6, 3, 1], device=DEVICE)
+
+    def gradients() -> list[Tensor]:
+        logits = model(source, lengths, source[:, :4]).logits
+        return [logits, *torch.autograd.grad(logits.square().sum(), list(model.parameters()))]
+
+    made = []
+    monkeypatch.setattr(single_query._Step, "forward", counted(single_query._Step.forward, made))
+    found = gradients()
+    assert len(made) == 4
+    monkeypatch.setattr(StepContext, "of", lambda *_, **__: None)
+    for one, other in zip(found, gradients(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    assert len(made) == 4
+
+
+def counted(function: Any, calls: list[int]) -> Any:
+    def run(*given: Any) -> Any:
+        calls.append(1)
+        return function(*given)
+
+    return staticmethod(run)
 
 
 def test_single_is_one_of_many() -> None:

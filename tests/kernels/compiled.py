@@ -8,29 +8,47 @@ from typing import Any
 
 import pytest
 
-from regard.kernels import gradients, single_query, tiled
+from regard.kernels import dot_weights, gradients, single_query, tiled, unit
 
-FLAGS = {"has_lengths": True, "has_allowed": True, "has_dropout": True}
-TILE = {"block_q": 16, "block_k": 32, "padded_depth": 16, "padded_groups": 4, "stages": 3}  # small ones, for time
-SLICE = {name.replace("padded_depth", "block_depth"): size for name, size in TILE.items()}
+FLAGS = {"has_lengths": True, "has_window": True, "has_allowed": True, "has_dropout": True}
+TILE = {"block_q": 16, "block_k": 32}  # small ones, for time
 WALK = {"has_lengths": True, "block_own": 16, "block_walk": 32, "block_features": 32, "stages": 3}
-ROW = {"block": 16, "padded_features": 32, "padded_depth": 16}
+ROW = {"block": 16, "padded_features": 32, "padded_depth": 16, "is_dot": False, "unit": 8}
+ROWS = {
+    **TILE,
+    "has_rows": True,
+    "has_lengths": True,
+    "has_window": True,
+    "has_allowed": True,
+    "padded_features": 32,
+    "padded_splits": 2,
+}
 KERNELS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "raise": (tiled._raise, {"is_query": True, "backward": True, "block": 16, "padded_features": 32}),
-    "forward": (tiled._forward, FLAGS | TILE),
-    "pairs": (gradients._pairs, FLAGS | SLICE),
+    "raise": (tiled._raise, {"is_query": True, "backward": False, "block": 16, "padded_features": 32}),
+    "raise again": (tiled._raise, {"is_query": True, "backward": True, "block": 16, "padded_features": 32}),
+    "scores": (tiled._scores, {"has_lengths": True, "rest": False, "padded_groups": 4, **TILE}),
+    "other scores": (tiled._scores, {"has_lengths": True, "rest": True, "padded_groups": 4, **TILE}),
+    "mix": (tiled._mix, {**FLAGS, **TILE, "padded_depth": 16}),
+    "pairs": (gradients._pairs, {**FLAGS, **TILE, "block_depth": 64}),
     "sums": (gradients._sums, WALK | {"own_keys": False, "with_v": True}),
+    "weights, first": (dot_weights._pass, ROWS | {"is_first": True}),
+    "weights, second": (dot_weights._pass, ROWS | {"is_first": False}),
+    "unit": (unit._unit, {"backward": True, "block": 16, "padded": 32}),
     "single forward": (single_query._forward, FLAGS | ROW),
-    "single backward": (single_query._backward, FLAGS | ROW),
+    "single backward": (single_query._backward, FLAGS | ROW | {"is_step": False}),
+    "single forward, dot": (single_query._forward, FLAGS | ROW | {"is_dot": True}),
+    "single backward, dot": (single_query._backward, FLAGS | ROW | {"is_dot": True, "is_step": True}),
+    "single backward, step": (single_query._backward, FLAGS | ROW | {"is_step": True}),
+    "single, keys of all steps": (single_query._of_keys, {"block": 16, "block_features": 32}),
 }
 CALLERS = re.compile(  # tensors in the dtype of the caller; all others are float32
-    r"query|queries|keys|values|v|context|raw|raw_own|raw_walk|weighted|grad_context|grad_query|grad_keys|grad_values"
+    r"query|queries|keys|values|v|context|raw|raw_own|raw_walk|weighted|grad_context|x|grad|out|weights|grad_query|grad_keys|grad_values"
 )
 NUMBERS = re.compile(
-    r"(stride|step|num|tiles|first)_\w+|tiles|features|plain_features|groups|depth|before|after|shift|behind|ahead"
-    r"|splits|items"
+    r"(stride|step|num|tiles|first|padded)_\w+|tiles|features|plain_features|groups|depth|before|after|shift|behind|ahead"
+    r"|splits|items|width|several"
 )
-KNOWN = {"lengths": "*i64", "seed": "*i64", "allowed": "*u8", "dropout": "fp32"}
+KNOWN = {"lengths": "*i64", "seed": "*i64", "allowed": "*u8", "dropout": "fp32", "scale": "fp32", "chosen": "*i64"}
 
 
 def signature(kernel: Any, constants: dict[str, Any], dtype: str) -> dict[str, str]:

@@ -78,11 +78,12 @@ def _pays(score: Any, call: Call) -> bool:
 
 def _against_triton(score: Any, call: Call) -> list[str]:
     from regard.kernels import reasons_against_triton
-    from regard.kernels.additive import WIDEST
+    from regard.kernels.additive import WIDEST, width_limit
 
-    reasons = reasons_against_triton(call.device, call.query, values=call.values)
-    if call.query is not None and getattr(score, "is_additive", False) and score.features > WIDEST:
-        reasons.append(f"the score has {score.features} features, more than {WIDEST}")
+    limit = WIDEST if call.query is None else width_limit(call.query.shape[-2])
+    reasons = reasons_against_triton(call.device, call.query, values=call.values, widest=limit)
+    if call.query is not None and getattr(score, "is_additive", False) and score.features > limit:
+        reasons.append(f"the score has {score.features} features, more than {limit}")
     return reasons
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from regard.align import Softmax
 from regard.attention.mask import Mask, fit
 from regard.base import RegardError, ShapeError
+from regard.kernels.additive import WIDEST, reasons_against_triton, width_limit
 from regard.score import Prepared, Score
 
 
@@ -28,6 +29,9 @@ def sdpa(
     query, keys = form.query, form.keys
     lead = broadcast(query, keys, values)
     num_queries, num_keys = query.shape[-2], keys.shape[-2]
+    if num_queries == 1 and bias is None and not dropout and _is_wide(query, keys, values):
+        context = _one_wide_query(query, keys, values, form.scale / align.temperature, mask, lead)
+        return context.to(values.dtype)
     wish = mask is not None and mask.is_causal and bias is None
     causal = True if wish and num_queries == num_keys else False  # noqa: SIM210 - a symbolic length decides here
     extra, empty = (None, None) if causal else _additive(mask, bias, (*lead, num_queries, num_keys), query, align)
@@ -43,6 +47,23 @@ def sdpa(
     ).reshape(*lead, num_queries, values.shape[-1])
     context = context.to(values.dtype)
     return context if empty is None else context.masked_fill(empty, 0.0)
+
+
+def _is_wide(query: Tensor, keys: Tensor, values: Tensor) -> bool:
+    """Whether torch's kernels stop here, and ours for one query does not."""
+    if not query.is_cuda or max(keys.shape[-1], values.shape[-1]) <= WIDEST:
+        return False
+    return not reasons_against_triton(query.device, query, keys, values, widest=width_limit(1))
+
+
+def _one_wide_query(
+    query: Tensor, keys: Tensor, values: Tensor, scale: float, mask: Mask | None, lead: tuple[int, ...]
+) -> Tensor:
+    from regard.kernels.single_query import fused_single_dot
+
+    sides = (x.to(query.dtype).expand(*lead, -1, -1).reshape(-1, *x.shape[-2:]) for x in (query, keys, values))
+    context: Tensor = fused_single_dot(*sides, scale=scale, **mask_rules(mask, lead, 1, keys.shape[-2], query.device))
+    return context.reshape(*lead, 1, values.shape[-1])
 
 
 def additive(
@@ -62,7 +83,7 @@ def additive(
     sides = (part.expand(*lead, -1, -1).reshape(-1, *part.shape[-2:]) for part in (form.query, form.keys, values))
     flat_query, flat_keys, flat_values = sides
     v = form.v if align.temperature == 1.0 else form.v / align.temperature
-    rules = _rules(mask, lead, num_queries, num_keys, query.device)
+    rules = mask_rules(mask, lead, num_queries, num_keys, query.device)
     from regard.kernels import blocked_additive, fused_additive
 
     kernel = fused_additive if impl == "triton" else blocked_additive
@@ -120,7 +141,7 @@ def _reshape_mask(extra: Tensor, lead: tuple[int, ...], four: tuple[int, int]) -
     return extra.expand(*lead, *extra.shape[-2:]).reshape(*four, *extra.shape[-2:])
 
 
-def _rules(
+def mask_rules(
     mask: Mask | None, lead: tuple[int, ...], num_queries: int, num_keys: int, device: torch.device
 ) -> dict[str, Any]:
     """A mask as the additive kernels take it: lengths [n], causality and a window; any other as a tensor [n q k]."""

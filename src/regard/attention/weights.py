@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from regard.align import Softmax
-from regard.attention.fused import broadcast
+from regard.attention.fused import broadcast, mask_rules
 from regard.attention.mask import Mask, fit
 from regard.base import ShapeError
+from regard.kernels import reasons_against_triton
 from regard.score import Prepared, Score
 from regard.score.score import wide
 
@@ -45,6 +46,8 @@ def weights_beside(
     shape = (*query.shape[:-2], len(chosen), num_keys)
     if len(chosen) == 0 or num_keys == 0:
         return query.new_zeros(shape)
+    if score.is_dot and bias is None and not reasons_against_triton(query.device, query, prepared):
+        return _in_one_pass(query, prepared, score, align, mask, lead, None if rows is None else chosen, some)
     prepared = prepared if score.is_dot and query.device.type == "cuda" else wide(prepared)  # once for all blocks
     inside = prepared.shape[-1] if score.is_additive else 1
     size = max(1, AT_ONCE // max(1, math.prod(shape[:-2]) * num_keys * inside))
@@ -65,6 +68,31 @@ def weights_beside(
         out[..., start : start + size, :] = weights
     assert out is not None
     return out
+
+
+def _in_one_pass(
+    query: Tensor,
+    prepared: Tensor,
+    score: Score,
+    align: Softmax,
+    mask: Mask | None,
+    lead: tuple[int, ...],
+    rows: Tensor | None,
+    heads: Tensor | None,
+) -> Tensor:
+    """The same through a kernel that writes nothing but the weights."""
+    from regard.kernels.dot_weights import dot_weights
+
+    around = mask_rules(mask, lead, query.shape[-2], prepared.shape[-2], query.device)
+    if heads is not None:
+        for name, value in around.items():
+            if isinstance(value, Tensor) and value.shape[0] > 1:
+                whole = value.view(*lead, *value.shape[1:])
+                around[name] = whole.index_select(len(lead) - 1, heads).flatten(0, len(lead) - 1)
+    form = score.as_dot(query, prepared)
+    left, right = (side.to(query.dtype).reshape(-1, *side.shape[-2:]) for side in (form.query, form.keys))
+    found = dot_weights(left, right, scale=form.scale / align.temperature, rows=rows, **around)
+    return found.view(*query.shape[:-2], *found.shape[1:])
 
 
 def _scores(score: Score, query: Tensor, prepared: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ from regard.kernels.blocked import check_inputs, sides
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 WIDEST = 256  # features and value width
+WIDEST_SINGLE = 2048  # the same, for one query
 EVERYWHERE = 1 << 30  # a window without end
 
 
@@ -39,12 +40,12 @@ def fused_additive(
     position, with `window=(before, after)` only keys that near; and keys where `allowed` is True. With more keys than
     queries, the queries are the last ones. A query that sees no key has the context 0 and the sum log 0 = −∞.
 
-    float32, bfloat16 and float16, widths to 256; float32 inside. The sum is float32 and has no gradient:
-    exp(e_ij − log_sum_i) are the weights. `dropout` acts on the weights, with noise from `seed` or else from torch's
-    generator. All results repeat bit by bit.
+    float32, bfloat16 and float16, widths to 256, and to 2048 for one query; float32 inside. The sum is float32 and has
+    no gradient: exp(e_ij − log_sum_i) are the weights. `dropout` acts on the weights, with noise from `seed` or else
+    from torch's generator. All results repeat bit by bit.
     """
     check_inputs(query, keys, values, v, lengths, allowed, dropout)
-    reasons = reasons_against_triton(query.device, query, keys, values)
+    reasons = reasons_against_triton(query.device, query, keys, values, widest=width_limit(query.shape[1]))
     if reasons:
         raise ImplementationUnavailable(
             "fused_additive cannot run here: " + "; ".join(reasons), cure="use blocked_additive"
@@ -60,8 +61,22 @@ def fused_additive(
     return context, log_sum
 
 
+def width_limit(num_queries: int) -> int:
+    """The widest features and values that the additive kernels take: one query leaves more room.
+
+    >>> width_limit(1), width_limit(2)
+    (2048, 256)
+    """
+    return WIDEST_SINGLE if num_queries == 1 else WIDEST
+
+
 def reasons_against_triton(
-    device: torch.device | str, query: Tensor | None = None, keys: Tensor | None = None, values: Tensor | None = None
+    device: torch.device | str,
+    query: Tensor | None = None,
+    keys: Tensor | None = None,
+    values: Tensor | None = None,
+    *,
+    widest: int = WIDEST,
 ) -> list[str]:
     """Every reason why the kernels cannot serve such tensors here; empty if they can. Leading axes do not matter.
 
@@ -78,8 +93,8 @@ def reasons_against_triton(
         if tensor is not None and tensor.dtype not in DTYPES:
             verb = "is" if name == "query" else "are"
             reasons.append(f"{name} {verb} {tensor.dtype}, not float32, bfloat16 or float16")
-        if tensor is not None and name != "query" and tensor.shape[-1] > WIDEST:  # queries may still be unprojected
-            reasons.append(f"{name} are {tensor.shape[-1]} wide, more than {WIDEST}")
+        if tensor is not None and name != "query" and tensor.shape[-1] > widest:  # queries may still be unprojected
+            reasons.append(f"{name} are {tensor.shape[-1]} wide, more than {widest}")
     return reasons
 
 
@@ -154,6 +169,7 @@ def _remember(ctx, inputs, output):  # type: ignore[no-untyped-def]
     context, log_sum = output
     ctx.save_for_backward(query, keys, values, v, context, log_sum, lengths, allowed, seed)
     ctx.mark_non_differentiable(log_sum)
+    ctx.set_materialize_grads(False)  # no zeros for it
 
 
 def _differentiate(ctx, grad, _):  # type: ignore[no-untyped-def]

@@ -2,8 +2,9 @@
 # mypy: disallow-untyped-decorators=False, implicit-reexport=True
 """The gradients of additive attention in tiles, for many queries.
 
-For a chunk of queries, `_pairs` makes the gradients g_ij of the scores, once more from the arguments and the saved
-logarithms of the sums. With r = 1/(1 + E·F), so that tanh = 1 − 2r and 1 − tanh² = 4 (r − r²), `_sums` makes of them
+For a chunk of queries, `_pairs` makes the gradients g_ij of the scores, from scores that are made once more and the
+saved logarithms of the sums. With r = 1/(1 + E·F), so that tanh = 1 − 2r and 1 − tanh² = 4 (r − r²), `_sums` makes of
+them
 
     ∂q_ia = 4 v_a Σ_j g_ij (r − r²)        ∂k_ja = 4 v_a Σ_i g_ij (r − r²)        ∂v_a = Σ_ij g_ij (1 − 2r).
 
@@ -12,8 +13,6 @@ steps with one reciprocal, so that nothing is added across threads. Every number
 sums are added in a fixed order: results repeat bit by bit.
 """
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 
@@ -21,6 +20,7 @@ from regard.kernels.parts import (
     INTERPRETED,
     Rules,
     contiguous_rows,
+    dot,
     falling,
     flags,
     jit,
@@ -29,31 +29,29 @@ from regard.kernels.parts import (
     on,
     pointers,
     power_of_two,
+    precise_exp,
     reciprocal,
     tl,
     visible,
 )
-from regard.kernels.tiled import Blocks, Raised, blocks, four, raised_rows, tile_scores
+from regard.kernels.tiled import Blocks, Raised, blocks, chunks, four, raised_rows, score_tiles
 
 PAIR_BITS = tl.constexpr(120.0)  # of the product of two factors
 
 
 @jit
 def _pairs(
-    queries, keys, values, v, raised_q, raised_k, scales, facts, peaks_q, peaks_k, context, log_sum, grad_context,
-    grad_scores, turned, weighted, lengths, allowed, seed,
-    stride_qn, stride_q, stride_kn, stride_k, stride_vn, stride_v, stride_an, stride_a, stride_on, stride_sn,
-    num_queries, num_keys, features, groups, depth, shift, first_item, first_row, before, after, dropout,
-    tiles_q, tiles_k,
-    has_lengths: tl.constexpr, has_allowed: tl.constexpr, has_dropout: tl.constexpr,
+    scores, values, context, log_sum, grad_context, grad_scores, turned, weighted, lengths, allowed, seed,
+    stride_vn, stride_v, stride_an, stride_a, stride_on, stride_sn,
+    num_queries, num_keys, depth, shift, first_item, first_row, before, after, dropout,
+    step_item, step_row, tiles_q, tiles_k,
+    has_lengths: tl.constexpr, has_window: tl.constexpr, has_allowed: tl.constexpr, has_dropout: tl.constexpr,
     block_q: tl.constexpr, block_k: tl.constexpr, block_depth: tl.constexpr,
-    padded_groups: tl.constexpr, stages: tl.constexpr,
 ):  # fmt: skip
     """One tile of the gradients of the scores, also turned round, and of the weights after dropout."""
     number = tl.program_id(0)
     column, tile, item = number % tiles_k, number // tiles_k % tiles_q, (number // tiles_k // tiles_q).to(tl.int64)
     rows, columns = tile * block_q + tl.arange(0, block_q), column * block_k + tl.arange(0, block_k)
-    step_q, step_k = tiles_q * block_q * 4, tiles_k * block_k * 4
     length = num_keys
     if has_lengths:
         length = tl.minimum(tl.load(lengths + item).to(tl.int32), num_keys)
@@ -62,19 +60,24 @@ def _pairs(
     grads = tl.zeros([block_q, block_k], tl.float32)
     weights = tl.zeros([block_q, block_k], tl.float32)
     if (column * block_k < end) & (column * block_k + block_k > first):
-        scores = tile_scores(
-            queries + item * stride_qn, keys + item * stride_kn, v,
-            raised_q + item * groups * step_q, raised_k + item * groups * step_k, scales, facts,
-            peaks_q + (item * tiles_q + tile) * groups * 4, peaks_k + (item * tiles_k + column) * groups * 4,
-            rows, columns,
-            stride_q, stride_k, step_q, step_k, num_queries, num_keys, features, groups, padded_groups, stages,
-        )  # fmt: skip
         seen = visible(
-            allowed + item * stride_an, stride_a, rows, columns, shift, num_queries, length, before, after, has_allowed
+            allowed + item * stride_an,
+            stride_a,
+            rows,
+            columns,
+            shift,
+            num_queries,
+            length,
+            before,
+            after,
+            has_window,
+            has_allowed,
         )
+        known = item * step_item + rows[:, None] * step_row + columns[None, :]
+        score = tl.load(scores + known, mask=seen, other=0.0)
         logarithm = tl.load(log_sum + item * stride_sn + rows, mask=rows < num_queries, other=0.0)
         base = tl.where(logarithm == -float("inf"), 0.0, logarithm)
-        weights = tl.where(seen, tl.exp(scores - base[:, None]), 0.0)
+        weights = tl.where(seen, precise_exp(score - base[:, None]), 0.0)
         mean = tl.zeros([block_q], tl.float32)
         for start in range(0, depth, block_depth):  # in slices, since all would fill the shared memory
             deep = start + tl.arange(0, block_depth)
@@ -88,7 +91,7 @@ def _pairs(
             value = tl.load(values + place, mask=there, other=0.0)
             if INTERPRETED:
                 grad, value = grad.to(tl.float32), value.to(tl.float32)  # its products of bfloat16 are wrong
-            grads = tl.dot(grad, value, grads, input_precision="tf32x3")
+            grads += dot(grad, value)
         if has_dropout:
             keep = kept(seed, item + first_item, rows + first_row, columns, dropout)
             grads = tl.where(keep, grads / (1.0 - dropout), 0.0)
@@ -193,23 +196,28 @@ def backward(
     tiles = tiles or blocks(q, k, a, d)
     query, keys, values, v = contiguous_rows(query), contiguous_rows(keys), contiguous_rows(values), v.contiguous()
     grad, context = grad.contiguous(), context.contiguous()
-    grad_query, grad_keys, grad_values = torch.empty_like(query), torch.empty_like(keys), torch.empty_like(values)
+    parts = list(chunks(n, q, k, tiles, tiles.backward_chunk))
+    if len(parts) == 1:
+        found = _backward_chunk(grad, query, keys, values, v, context, log_sum, rules, (k - q, 0, 0), tiles)
+        of_query, of_keys, of_values, of_v = (
+            g.to(x.dtype) for g, x in zip(found, (query, keys, values, v), strict=True)
+        )
+        return of_query, of_keys, of_values, of_v
+    grad_query, grad_keys, grad_values = (torch.empty_like(x) for x in (query, keys, values))
     grad_v = torch.zeros(a, dtype=torch.float32, device=v.device)
-    num_items, num_rows = _chunk(n, q, k, tiles)
-    for item in range(0, n, num_items):
-        some = slice(item, min(n, item + num_items))
-        sums: tuple[Tensor, Tensor] | None = None
-        for row in range(0, q, num_rows):
-            part = slice(row, min(q, row + num_rows))
-            of_query, of_keys, of_values, of_v = _backward_chunk(
-                grad[some, part], query[some, part], keys[some], values[some], v, context[some, part],
-                log_sum[some, part], _rules_of(rules, some, part), (k - q, item, row), tiles,
-            )  # fmt: skip
-            grad_query[some, part] = of_query
-            grad_v += of_v
-            sums = (of_keys, of_values) if sums is None else (sums[0].add_(of_keys), sums[1].add_(of_values))
-        assert sums is not None
-        grad_keys[some], grad_values[some] = sums
+    sums: tuple[Tensor, Tensor] | None = None
+    for part in parts:
+        some, rows = part.items, part.rows
+        of_query, of_keys, of_values, of_v = _backward_chunk(
+            grad[some, rows], query[some, rows], keys[some], values[some], v, context[some, rows], log_sum[some, rows],
+            rules.of(part), part.at(q, k), tiles,
+        )  # fmt: skip
+        grad_query[some, rows] = of_query
+        grad_v += of_v
+        sums = (of_keys, of_values) if sums is None else (sums[0].add_(of_keys), sums[1].add_(of_values))
+        if rows.stop == q:
+            grad_keys[some], grad_values[some] = sums
+            sums = None
     return grad_query, grad_keys, grad_values, grad_v.to(v.dtype)
 
 
@@ -226,27 +234,27 @@ def _backward_chunk(
     tiles: Blocks,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of one chunk of rows, in float32; those of keys and values are to be added over chunks."""
-    (n, q, a), (k, d), (lead, item, row) = query.shape, values.shape[1:], place
+    (n, q, a), (k, d), (shift, item, row) = query.shape, values.shape[1:], place
+    scores, _ = score_tiles(query, keys, v, rules, shift, tiles)
     slabs = -(-a // tiles.features)
-    mine = raised_rows(query, v, tiles.queries, True, plain_features=slabs * tiles.features)
-    theirs = raised_rows(keys, v, tiles.keys, False, plain_features=slabs * tiles.features)
-    rows, columns = mine.tiles * tiles.queries, theirs.tiles * tiles.keys
+    mine = raised_rows(query, v, tiles.own, True, plain_features=slabs * tiles.features)
+    theirs = raised_rows(keys, v, tiles.own, False, plain_features=slabs * tiles.features)
+    rows, columns = mine.tiles * tiles.own, theirs.tiles * tiles.own
     grad_scores = torch.empty(n, rows, columns, dtype=torch.float32, device=query.device)
     turned = torch.empty(n, columns, rows, dtype=torch.float32, device=query.device)
     weighted = values.new_empty(n, rows, columns)
     with on(query):
         _pairs[(theirs.tiles * mine.tiles * n,)](
-            query, keys, values, v, mine.raised, theirs.raised, mine.scales, mine.facts, mine.peaks, theirs.peaks,
-            context, log_sum, grad, grad_scores, turned, weighted, *pointers(rules, query),
-            *query.stride()[:2], *keys.stride()[:2], *values.stride()[:2], *mask_strides(rules),
-            grad.stride(0), log_sum.stride(0), q, k, a, mine.groups, d, lead + row, item, row,
-            rules.before, rules.after, rules.dropout, mine.tiles, theirs.tiles,
-            **flags(rules), block_q=tiles.queries, block_k=tiles.keys, block_depth=min(64, power_of_two(d, 16)),
-            padded_groups=power_of_two(mine.groups), stages=tiles.stages,
-            num_warps=tiles.warps, num_stages=1, maxnreg=tiles.registers,
+            scores, values, context, log_sum, grad, grad_scores, turned, weighted, *pointers(rules, query),
+            *values.stride()[:2], *mask_strides(rules), grad.stride(0), log_sum.stride(0),
+            q, k, d, shift, item, row, rules.before, rules.after, rules.dropout, *scores.stride()[:2],
+            mine.tiles, theirs.tiles,
+            **flags(rules), block_q=tiles.own, block_k=tiles.own, block_depth=min(64, power_of_two(d, 16)),
+            num_warps=tiles.pair_warps, num_stages=1,
         )  # fmt: skip
+    del scores
     of_values = torch.bmm(weighted[:, :q, :k].mT, grad)
-    shift, window = lead + row, (rules.before, rules.after)
+    window = (rules.before, rules.after)
     of_query, of_v = _walk(grad_scores, query, keys, v, mine, theirs, rules.lengths, shift, window, False, tiles)
     of_keys, _ = _walk(turned, keys, query, v, theirs, mine, rules.lengths, -shift, window[::-1], True, tiles)
     return of_query, of_keys, of_values, of_v + grad_scores.sum()  # but for rounding, g sums to 0 along keys
@@ -272,29 +280,13 @@ def _walk(
     splits = max(1, min(walk.tiles, tiles.programs // programs))
     result = torch.empty(splits, n, rows, a, dtype=torch.float32, device=raw.device)
     result_v = torch.empty(1 if own_keys else splits * n * own.tiles, a, dtype=torch.float32, device=raw.device)
-    sizes = (tiles.keys, tiles.queries) if own_keys else (tiles.queries, tiles.keys)
     with on(raw):
         _sums[(programs * splits,)](
-            grad_scores, raw, other, v, own.plain, walk.walked, own.plain_peaks, walk.plain_peaks, result, result_v,
+            grad_scores, raw, other, v, own.plain, walk.walked, own.peaks, walk.peaks, result, result_v,
             raw if lengths is None else lengths, *raw.stride()[:2], *other.stride()[:2], rows, other.shape[1], a,
             own.plain.shape[-1], shift, *window, own.tiles, walk.tiles, slabs, splits, n,
             has_lengths=lengths is not None, own_keys=own_keys, with_v=not own_keys,
-            block_own=sizes[0], block_walk=sizes[1], block_features=tiles.features,
+            block_own=tiles.own, block_walk=tiles.own, block_features=tiles.features,
             stages=tiles.sum_stages, num_warps=tiles.sum_warps, num_stages=1,
         )  # fmt: skip
     return result[0] if splits == 1 else result.sum(0), result_v[0] if own_keys else result_v.sum(0)
-
-
-def _chunk(n: int, q: int, k: int, tiles: Blocks) -> tuple[int, int]:
-    """How many batch items and rows of queries the backward pass takes at once."""
-    padded_k = -(-k // tiles.keys) * tiles.keys
-    padded_q = -(-q // tiles.queries) * tiles.queries
-    if padded_q * padded_k <= tiles.chunk:
-        return min(n, tiles.chunk // (padded_q * padded_k)), q
-    return 1, max(1, tiles.chunk // padded_k // tiles.queries) * tiles.queries
-
-
-def _rules_of(rules: Rules, items: slice, rows: slice) -> Rules:
-    lengths = None if rules.lengths is None else rules.lengths[items]
-    allowed = None if rules.allowed is None else rules.allowed[items, rows]
-    return replace(rules, lengths=lengths, allowed=allowed)

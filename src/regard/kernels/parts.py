@@ -4,7 +4,7 @@
 
 import os
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +18,7 @@ except ModuleNotFoundError:  # this file can be read without it; `reasons_agains
     triton, tl = None, SimpleNamespace(constexpr=lambda value: value)
 
 jit: Any = triton.jit if triton else lambda function: function
+EVERYWHERE = 1 << 30  # a window without end
 INTERPRETED = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1")
 
 
@@ -55,6 +56,44 @@ def falling(sums):
 
 
 @jit
+def precise_exp(x):
+    """exp(x), good to two units in the last place for every finite x; the plain one loses digits with the size of x."""
+    power = tl.floor(x * 1.4426950408889634 + 0.5)
+    rest = (x - power * 0.693359375) + power * 2.12194440e-4  # ln 2 in two parts, the first with few digits
+    return tl.exp(rest) * tl.exp2(power)
+
+
+@jit
+def _short(x):
+    """x, rounded to the ten bits that the matrix units have for float32."""
+    return ((x.to(tl.int32, bitcast=True) + 4096) & -8192).to(tl.float32, bitcast=True)
+
+
+@jit
+def _halves(x):
+    """x as a sum of two short numbers, but for its last bit."""
+    high = _short(x)
+    return high, _short(x - high)
+
+
+@jit
+def dot(left, right):
+    """left @ right. The matrix units have ten bits for float32: three products of halves give 22.
+
+    Sums over many tiles are added outside: the matrix units cut off what does not fit, and it adds up.
+    """
+    if left.dtype == tl.float32:
+        high, low = _halves(left)
+        top, rest = _halves(right)
+        total = tl.dot(low, top, input_precision="tf32")
+        total = tl.dot(high, rest, total, input_precision="tf32")
+        total = tl.dot(high, top, total, input_precision="tf32")
+    else:
+        total = tl.dot(left, right)
+    return total
+
+
+@jit
 def kept(seed, item, rows, columns, dropout):
     """Which weights [rows, columns] of one batch item survive dropout: the same in every kernel."""
     zeros = tl.zeros([rows.shape[0], columns.shape[0]], tl.int32)
@@ -65,10 +104,15 @@ def kept(seed, item, rows, columns, dropout):
 
 
 @jit
-def visible(allowed, stride_row, rows, columns, shift, num_rows, num_columns, before, after, has_allowed: tl.constexpr):
+def visible(
+    allowed, stride_row, rows, columns, shift, num_rows, num_columns, before, after,
+    has_window: tl.constexpr, has_allowed: tl.constexpr,
+):  # fmt: skip
     """Which keys [rows, columns] may be attended to; `allowed` is at the batch item, `num_columns` its length."""
-    distance = columns[None, :] - (rows[:, None] + shift)
-    seen = (distance >= -before) & (distance <= after) & (columns[None, :] < num_columns) & (rows[:, None] < num_rows)
+    seen = (columns[None, :] < num_columns) & (rows[:, None] < num_rows)
+    if has_window:
+        distance = columns[None, :] - (rows[:, None] + shift)
+        seen &= (distance >= -before) & (distance <= after)
     if has_allowed:
         seen &= tl.load(allowed + rows[:, None] * stride_row + columns[None, :], mask=seen, other=0) != 0
     return seen
@@ -84,9 +128,27 @@ class Rules:
     lengths: Tensor | None = None  # [n]
     allowed: Tensor | None = None  # [n q k] of bytes, strides of 0 where it spreads
     seed: Tensor | None = None  # [1]
-    before: int = 2**30
-    after: int = 2**30
+    before: int = EVERYWHERE
+    after: int = EVERYWHERE
     dropout: float = 0.0
+
+    def of(self, part: "Part") -> "Rules":
+        """The rules of some items and rows."""
+        lengths = None if self.lengths is None else self.lengths[part.items]
+        allowed = None if self.allowed is None else self.allowed[part.items, part.rows]
+        return replace(self, lengths=lengths, allowed=allowed)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some batch items and some rows of queries: what is worked on at once."""
+
+    items: slice
+    rows: slice
+
+    def at(self, num_queries: int, num_keys: int) -> tuple[int, int, int]:
+        """By how much the first row lies before its own key, and the numbers of the first item and row."""
+        return num_keys - num_queries + self.rows.start, self.items.start, self.rows.start
 
 
 def rules(
@@ -131,13 +193,18 @@ def mask_strides(rules: Rules) -> tuple[int, int]:
     return (0, 0) if rules.allowed is None else (rules.allowed.stride(0), rules.allowed.stride(1))
 
 
-def flags(rules: Rules) -> dict[str, bool]:
-    """What the kernels are built for."""
+def masks(rules: Rules) -> dict[str, bool]:
+    """Which masks a kernel is built for."""
     return {
         "has_lengths": rules.lengths is not None,
+        "has_window": min(rules.before, rules.after) < EVERYWHERE,
         "has_allowed": rules.allowed is not None,
-        "has_dropout": rules.dropout > 0.0,
     }
+
+
+def flags(rules: Rules) -> dict[str, bool]:
+    """The same, and whether for dropout."""
+    return {**masks(rules), "has_dropout": rules.dropout > 0.0}
 
 
 def on(x: Tensor) -> AbstractContextManager[object]:

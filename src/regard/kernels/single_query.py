@@ -1,14 +1,23 @@
 # mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False, disallow-untyped-calls=False
 # mypy: disallow-untyped-decorators=False, implicit-reexport=True
-"""Additive attention for one query in each batch item, as in step-by-step decoding: one program, one item, all keys.
+"""Attention for one query in each batch item, as in step-by-step decoding: one program, one item, all keys.
 
-Here the keys are read once and used once, so memory is the limit and tanh is made from the arguments themselves.
+Here the keys are read once and used once, so memory is the limit and tanh is made from the arguments themselves. The
+same kernels take the dot product as score, for widths at which torch's own fused kernels give up.
 """
 
-import torch
-from torch import Tensor
+import math
 
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from regard.base import ImplementationUnavailable
+from regard.kernels.additive import WIDEST_SINGLE, reasons_against_triton
+from regard.kernels.blocked import check_inputs, sides
 from regard.kernels.parts import (
+    EVERYWHERE,
     Rules,
     contiguous_rows,
     falling,
@@ -22,30 +31,39 @@ from regard.kernels.parts import (
     tl,
     visible,
 )
+from regard.kernels.parts import rules as rules_of
 
 
 @jit
-def _scores(query, keys, weight, columns, at, stride_k, num_keys, features):
-    """The scores of one query against a tile of keys, and r with tanh = 1 − 2r."""
-    inside = (columns[:, None] < num_keys) & (at[None, :] < features)
-    key = tl.load(keys + columns[:, None] * stride_k + at[None, :], mask=inside, other=0.0).to(tl.float32)
-    r = falling(query[None, :] + key)
-    return tl.sum(weight[None, :] - 2.0 * weight[None, :] * r, 1), r
+def _scores(query, key, weight, scale, is_dot: tl.constexpr):
+    """The scores of one query against a tile of keys; and the tile, or r with tanh = 1 − 2r."""
+    if is_dot:
+        side = key
+        scores = scale * tl.sum(query[None, :] * key, 1)
+    else:
+        side = falling(query[None, :] + key)
+        scores = tl.sum(weight[None, :] - 2.0 * weight[None, :] * side, 1)
+    return scores, side
 
 
 @jit
 def _forward(
     query, keys, values, v, context, log_sum, lengths, allowed, seed,
     stride_qn, stride_kn, stride_k, stride_vn, stride_v, stride_an, stride_a,
-    num_keys, features, depth, before, after, dropout,
-    has_lengths: tl.constexpr, has_allowed: tl.constexpr, has_dropout: tl.constexpr,
+    num_keys, features, depth, scale, before, after, dropout,
+    has_lengths: tl.constexpr, has_window: tl.constexpr, has_allowed: tl.constexpr, has_dropout: tl.constexpr,
+    is_dot: tl.constexpr, unit: tl.constexpr,
     block: tl.constexpr, padded_features: tl.constexpr, padded_depth: tl.constexpr,
 ):  # fmt: skip
     """The context of one query."""
     item = tl.program_id(0).to(tl.int64)
+    features, depth, stride_qn = features * unit, depth * unit, stride_qn * unit  # so that loads can be wide
+    stride_kn, stride_k, stride_vn, stride_v = stride_kn * unit, stride_k * unit, stride_vn * unit, stride_v * unit
     row, at, deep = tl.arange(0, 1), tl.arange(0, padded_features), tl.arange(0, padded_depth)
     q = tl.load(query + item * stride_qn + at, mask=at < features, other=0.0).to(tl.float32)
-    weight = tl.load(v + at, mask=at < features, other=0.0).to(tl.float32)
+    weight = q
+    if not is_dot:
+        weight = tl.load(v + at, mask=at < features, other=0.0).to(tl.float32)
     length = num_keys
     if has_lengths:
         length = tl.minimum(tl.load(lengths + item).to(tl.int32), num_keys)
@@ -55,9 +73,23 @@ def _forward(
     result = tl.zeros([padded_depth], tl.float32)
     for tile in range(first, tl.cdiv(length, block)):
         columns = tile * block + tl.arange(0, block)
-        scores, _ = _scores(q, keys + item * stride_kn, weight, columns, at, stride_k, num_keys, features)
+        inside = (columns[:, None] < num_keys) & (at[None, :] < features)
+        there = (columns[:, None] < num_keys) & (deep[None, :] < depth)
+        key = tl.load(keys + item * stride_kn + columns[:, None] * stride_k + at[None, :], mask=inside, other=0.0)
+        value = tl.load(values + item * stride_vn + columns[:, None] * stride_v + deep[None, :], mask=there, other=0.0)
+        scores, _ = _scores(q, key.to(tl.float32), weight, scale, is_dot)
         seen = visible(
-            allowed + item * stride_an, stride_a, row, columns, num_keys - 1, 1, length, before, after, has_allowed
+            allowed + item * stride_an,
+            stride_a,
+            row,
+            columns,
+            num_keys - 1,
+            1,
+            length,
+            before,
+            after,
+            has_window,
+            has_allowed,
         )
         scores = tl.where(tl.reshape(seen, [block]), scores, -float("inf"))
         higher = tl.maximum(highest, tl.max(scores, 0))
@@ -68,8 +100,6 @@ def _forward(
         if has_dropout:
             keep = tl.reshape(kept(seed, item, row, columns, dropout), [block])
             weights = tl.where(keep, weights / (1.0 - dropout), 0.0)
-        there = (columns[:, None] < num_keys) & (deep[None, :] < depth)
-        value = tl.load(values + item * stride_vn + columns[:, None] * stride_v + deep[None, :], mask=there, other=0.0)
         result = result * shrink + tl.sum(weights[:, None] * value.to(tl.float32), 0)
         highest = higher
     result = result / tl.where(total != 0.0, total, 1.0)
@@ -81,17 +111,25 @@ def _forward(
 @jit
 def _backward(
     query, keys, values, v, context, log_sum, grad_context, grad_query, grad_keys, grad_values, grad_v,
-    lengths, allowed, seed, stride_qn, stride_kn, stride_k, stride_vn, stride_v, stride_an, stride_a,
-    num_keys, features, depth, before, after, dropout,
-    has_lengths: tl.constexpr, has_allowed: tl.constexpr, has_dropout: tl.constexpr,
+    lengths, allowed, seed, stride_gn, stride_qn, stride_kn, stride_k, stride_vn, stride_v, stride_an, stride_a,
+    num_keys, features, depth, scale, before, after, dropout,
+    has_lengths: tl.constexpr, has_window: tl.constexpr, has_allowed: tl.constexpr, has_dropout: tl.constexpr,
+    is_dot: tl.constexpr, is_step: tl.constexpr, unit: tl.constexpr,
     block: tl.constexpr, padded_features: tl.constexpr, padded_depth: tl.constexpr,
 ):  # fmt: skip
-    """All gradients of one batch item; that of v is to be added over items."""
+    """All gradients of one batch item; that of v is to be added over items.
+
+    With `is_step` that of the query alone; `grad_keys` takes the gradients of the scores and the weights instead.
+    """
     item = tl.program_id(0).to(tl.int64)
+    features, depth, stride_qn = features * unit, depth * unit, stride_qn * unit  # so that loads can be wide
+    stride_kn, stride_k, stride_vn, stride_v = stride_kn * unit, stride_k * unit, stride_vn * unit, stride_v * unit
     row, at, deep = tl.arange(0, 1), tl.arange(0, padded_features), tl.arange(0, padded_depth)
     q = tl.load(query + item * stride_qn + at, mask=at < features, other=0.0).to(tl.float32)
-    weight = tl.load(v + at, mask=at < features, other=0.0).to(tl.float32)
-    grad = tl.load(grad_context + item * depth + deep, mask=deep < depth, other=0.0).to(tl.float32)
+    weight = q
+    if not is_dot:
+        weight = tl.load(v + at, mask=at < features, other=0.0).to(tl.float32)
+    grad = tl.load(grad_context + item * stride_gn * unit + deep, mask=deep < depth, other=0.0).to(tl.float32)
     mean = tl.sum(grad * tl.load(context + item * depth + deep, mask=deep < depth, other=0.0).to(tl.float32), 0)
     logarithm = tl.load(log_sum + item)
     base = tl.where(logarithm == -float("inf"), 0.0, logarithm)
@@ -102,13 +140,25 @@ def _backward(
     total_v = tl.zeros([padded_features], tl.float32)
     for tile in range(tl.cdiv(num_keys, block)):
         columns = tile * block + tl.arange(0, block)
-        scores, r = _scores(q, keys + item * stride_kn, weight, columns, at, stride_k, num_keys, features)
+        inside = (columns[:, None] < num_keys) & (at[None, :] < features)
+        there = (columns[:, None] < num_keys) & (deep[None, :] < depth)
+        key = tl.load(keys + item * stride_kn + columns[:, None] * stride_k + at[None, :], mask=inside, other=0.0)
+        value = tl.load(values + item * stride_vn + columns[:, None] * stride_v + deep[None, :], mask=there, other=0.0)
+        scores, side = _scores(q, key.to(tl.float32), weight, scale, is_dot)
         seen = visible(
-            allowed + item * stride_an, stride_a, row, columns, num_keys - 1, 1, length, before, after, has_allowed
+            allowed + item * stride_an,
+            stride_a,
+            row,
+            columns,
+            num_keys - 1,
+            1,
+            length,
+            before,
+            after,
+            has_window,
+            has_allowed,
         )
         weights = tl.where(tl.reshape(seen, [block]), tl.exp(scores - base), 0.0)
-        there = (columns[:, None] < num_keys) & (deep[None, :] < depth)
-        value = tl.load(values + item * stride_vn + columns[:, None] * stride_v + deep[None, :], mask=there, other=0.0)
         grads = tl.sum(value.to(tl.float32) * grad[None, :], 1)
         taken = weights
         if has_dropout:
@@ -116,32 +166,53 @@ def _backward(
             grads = tl.where(keep, grads / (1.0 - dropout), 0.0)
             taken = tl.where(keep, weights / (1.0 - dropout), 0.0)
         grads = weights * (grads - mean)
-        place = (item * num_keys + columns)[:, None] * depth + deep[None, :]
-        of_values = taken[:, None] * grad[None, :]
-        tl.store(grad_values + place, of_values.to(grad_values.dtype.element_ty), mask=there)
-        of_keys = 4.0 * grads[:, None] * weight[None, :] * (r - r * r)
-        place = (item * num_keys + columns)[:, None] * features + at[None, :]
-        inside = (columns[:, None] < num_keys) & (at[None, :] < features)
-        tl.store(grad_keys + place, of_keys.to(grad_keys.dtype.element_ty), mask=inside)
-        total_query += tl.sum(of_keys, 0)
-        total_v += tl.sum(grads[:, None] * (1.0 - 2.0 * r), 0)
+        if is_step:
+            place = item * 2 * num_keys + columns
+            tl.store(grad_keys + place, grads, mask=columns < num_keys)
+            tl.store(grad_keys + place + num_keys, taken, mask=columns < num_keys)
+        else:
+            place = (item * num_keys + columns)[:, None] * depth + deep[None, :]
+            of_values = taken[:, None] * grad[None, :]
+            tl.store(grad_values + place, of_values.to(grad_values.dtype.element_ty), mask=there)
+        if is_dot:
+            of_keys = scale * grads[:, None] * q[None, :]
+            total_query += tl.sum(scale * grads[:, None] * side, 0)
+        else:
+            of_keys = 4.0 * grads[:, None] * weight[None, :] * (side - side * side)
+            total_query += tl.sum(of_keys, 0)
+            if not is_step:
+                total_v += tl.sum(grads[:, None] * (1.0 - 2.0 * side), 0)
+        if not is_step:
+            place = (item * num_keys + columns)[:, None] * features + at[None, :]
+            tl.store(grad_keys + place, of_keys.to(grad_keys.dtype.element_ty), mask=inside)
     tl.store(grad_query + item * features + at, total_query.to(grad_query.dtype.element_ty), mask=at < features)
-    tl.store(grad_v + item * features + at, total_v, mask=at < features)
+    if not is_dot and not is_step:
+        tl.store(grad_v + item * features + at, total_v, mask=at < features)
 
 
 def forward(
-    query: Tensor, keys: Tensor, values: Tensor, v: Tensor, rules: Rules, block: int | None = None
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    v: Tensor | None,
+    rules: Rules,
+    block: int | None = None,
+    *,
+    scale: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
-    """The contexts [n 1 d] and the logarithms of the sums [n 1]."""
+    """The contexts [n 1 d] and the logarithms of the sums [n 1]; without v, the score is scale · q·k."""
     (n, _, a), (k, d) = query.shape, values.shape[1:]
-    query, keys, values, v = contiguous_rows(query), contiguous_rows(keys), contiguous_rows(values), v.contiguous()
+    query, keys, values = contiguous_rows(query), contiguous_rows(keys), contiguous_rows(values)
+    strides = (query.stride(0), *keys.stride()[:2], *values.stride()[:2])
+    unit = math.gcd(8, a, d, *strides)
     context = values.new_empty(n, 1, d)
     log_sum = torch.empty(n, 1, dtype=torch.float32, device=values.device)
     with on(query):
         _forward[(n,)](
-            query, keys, values, v, context, log_sum, *pointers(rules, query), query.stride(0),
-            *keys.stride()[:2], *values.stride()[:2], *mask_strides(rules),
-            k, a, d, rules.before, rules.after, rules.dropout, **flags(rules), **_sizes(a, d, block),
+            query, keys, values, query if v is None else v.contiguous(), context, log_sum,
+            *pointers(rules, query), *(stride // unit for stride in strides), *mask_strides(rules),
+            k, a // unit, d // unit, float(scale), rules.before, rules.after, rules.dropout,
+            **flags(rules), is_dot=v is None, unit=unit, **_sizes(a, d, block, most_warps=16),
         )  # fmt: skip
     return context, log_sum
 
@@ -151,33 +222,278 @@ def backward(
     query: Tensor,
     keys: Tensor,
     values: Tensor,
-    v: Tensor,
+    v: Tensor | None,
     context: Tensor,
     log_sum: Tensor,
     rules: Rules,
     block: int | None = None,
+    *,
+    scale: float = 1.0,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The gradients of query, keys, values and v, from that of the context."""
+    """The gradients of query, keys, values and v (zeros, where there is none), from that of the context."""
     (n, _, a), (k, d) = query.shape, values.shape[1:]
-    query, keys, values, v = contiguous_rows(query), contiguous_rows(keys), contiguous_rows(values), v.contiguous()
     grad_query, grad_keys, grad_values = query.new_empty(n, 1, a), keys.new_empty(n, k, a), values.new_empty(n, k, d)
-    grad_v = torch.empty(n, a, dtype=torch.float32, device=v.device)
+    grad_v = query if v is None else torch.empty(n, a, dtype=torch.float32, device=v.device)
+    places = (grad_query, grad_keys, grad_values, grad_v)
+    _launch_backward(places, grad, query, keys, values, v, context, log_sum, rules, block, scale, is_step=False)
+    return grad_query, grad_keys, grad_values, query.new_zeros(0) if v is None else grad_v.sum(0).to(v.dtype)
+
+
+def _launch_backward(
+    places: tuple[Tensor, Tensor, Tensor, Tensor],
+    grad: Tensor,
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    v: Tensor | None,
+    context: Tensor,
+    log_sum: Tensor,
+    rules: Rules,
+    block: int | None,
+    scale: float,
+    *,
+    is_step: bool,
+) -> None:
+    (n, _, a), (k, d) = query.shape, values.shape[1:]
+    query, keys, values = contiguous_rows(query), contiguous_rows(keys), contiguous_rows(values)
+    grad = contiguous_rows(grad)
+    strides = (grad.stride(0), query.stride(0), *keys.stride()[:2], *values.stride()[:2])
+    unit = math.gcd(8, a, d, *strides)
     with on(query):
         _backward[(n,)](
-            query, keys, values, v, context.contiguous(), log_sum.contiguous(), grad.contiguous(),
-            grad_query, grad_keys, grad_values, grad_v, *pointers(rules, query), query.stride(0),
-            *keys.stride()[:2], *values.stride()[:2], *mask_strides(rules),
-            k, a, d, rules.before, rules.after, rules.dropout, **flags(rules), **_sizes(a, d, block),
+            query, keys, values, query if v is None else v.contiguous(),
+            context.contiguous(), log_sum.contiguous(), grad, *places,
+            *pointers(rules, query), *(stride // unit for stride in strides), *mask_strides(rules),
+            k, a // unit, d // unit, float(scale), rules.before, rules.after, rules.dropout,
+            **flags(rules), is_dot=v is None, is_step=is_step, unit=unit, **_sizes(a, d, block, most_warps=8),
         )  # fmt: skip
-    return grad_query, grad_keys, grad_values, grad_v.sum(0).to(v.dtype)
 
 
-def _sizes(features: int, depth: int, block: int | None) -> dict[str, int]:
+def _sizes(features: int, depth: int, block: int | None, *, most_warps: int) -> dict[str, int]:
+    """Tiles of keys and values that leave a thread 32 numbers of each, and an item as many threads as that takes."""
     widest = power_of_two(max(features, depth), 16)
+    warps = min(most_warps, max(4, widest // 64))
     return {
-        "block": block or max(16, 8192 // widest // 2),
+        "block": block or min(256, 1024 * warps // widest),
         "padded_features": power_of_two(features, 16),
         "padded_depth": power_of_two(depth, 16),
-        "num_warps": 4,
+        "num_warps": warps,
         "num_stages": 1,
     }
+
+
+# ── the dot product ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def fused_single_dot(
+    query: Float[Tensor, "n 1 d"],
+    keys: Float[Tensor, "n k d"],
+    values: Float[Tensor, "n k v"],
+    *,
+    scale: float = 1.0,
+    lengths: Int[Tensor, " n"] | None = None,
+    causal: bool = False,
+    window: tuple[int, int] | None = None,
+    allowed: Bool[Tensor, "#n 1 k"] | None = None,
+) -> Float[Tensor, "n 1 v"]:
+    """The context of one query in each batch item for the scores scale · q·k_j; masks as in `fused_additive`.
+
+    Widths to 2048, where torch's own fused kernels end at 256. A query that sees no key has the context 0.
+    """
+    check_inputs(query, keys, values, query.new_empty(query.shape[-1]), lengths, allowed, 0.0)
+    reasons = reasons_against_triton(query.device, query, keys, values, widest=WIDEST_SINGLE)
+    if query.shape[1] != 1:
+        reasons.append(f"there are {query.shape[1]} queries, not one")
+    if reasons:
+        raise ImplementationUnavailable("fused_single_dot cannot run here: " + "; ".join(reasons), cure="impl='sdpa'")
+    before, after = (EVERYWHERE, EVERYWHERE) if window is None else (min(side, EVERYWHERE) for side in sides(window))
+    after = 0 if causal and window is not None else after  # one query is the last, and has no later keys
+    context, _ = _dot_forward(query, keys, values, lengths, allowed, before, after, float(scale))
+    assert isinstance(context, Tensor)
+    return context
+
+
+@torch.library.custom_op("regard::single_dot_forward", mutates_args=())
+def _dot_forward(
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    lengths: Tensor | None,
+    allowed: Tensor | None,
+    before: int,
+    after: int,
+    scale: float,
+) -> tuple[Tensor, Tensor]:
+    if 0 in (*query.shape, *values.shape):
+        context = values.new_zeros(query.shape[0], 1, values.shape[2])
+        return context, query.new_full(query.shape[:2], -torch.inf, dtype=torch.float32)
+    rules = rules_of(query, keys, lengths, allowed, None, before, after, 0.0)
+    return forward(query, keys, values, None, rules, scale=scale)
+
+
+@torch.library.custom_op("regard::single_dot_backward", mutates_args=())
+def _dot_backward(
+    grad: Tensor,
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    context: Tensor,
+    log_sum: Tensor,
+    lengths: Tensor | None,
+    allowed: Tensor | None,
+    before: int,
+    after: int,
+    scale: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    if 0 in (*query.shape, *values.shape):
+        return torch.zeros_like(query), torch.zeros_like(keys), torch.zeros_like(values)
+    rules = rules_of(query, keys, lengths, allowed, None, before, after, 0.0)
+    return backward(grad, query, keys, values, None, context, log_sum, rules, scale=scale)[:3]
+
+
+@_dot_forward.register_fake
+def _(query, keys, values, *rest):
+    context = values.new_empty(query.shape[0], query.shape[1], values.shape[2])
+    return context, query.new_empty(query.shape[:2], dtype=torch.float32)
+
+
+@_dot_backward.register_fake
+def _(grad, query, keys, values, *rest):
+    return tuple(x.new_empty(x.shape) for x in (query, keys, values))
+
+
+def _remember(ctx, inputs, output):
+    query, keys, values, lengths, allowed, *ctx.settings = inputs
+    context, log_sum = output
+    ctx.save_for_backward(query, keys, values, context, log_sum, lengths, allowed)
+    ctx.mark_non_differentiable(log_sum)
+    ctx.set_materialize_grads(False)
+
+
+def _differentiate(ctx, grad, _):
+    return *_dot_backward(grad, *ctx.saved_tensors, *ctx.settings), *(None,) * 5
+
+
+_dot_forward.register_autograd(_differentiate, setup_context=_remember)
+
+
+# ── one memory, many steps ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@jit
+def _of_keys(
+    queries, keys, v, pairs, grad_keys, grad_v, stride_kn, stride_k, num_items, num_steps, num_keys, features,
+    block: tl.constexpr, block_features: tl.constexpr,
+):  # fmt: skip
+    """The gradients of the keys of one item over all steps, for some features; that of v is to be added over items."""
+    item, at = tl.program_id(0).to(tl.int64), tl.program_id(1) * block_features + tl.arange(0, block_features)
+    weight = tl.load(v + at, mask=at < features, other=0.0).to(tl.float32)
+    total_v = tl.zeros([block_features], tl.float32)
+    for tile in range(tl.cdiv(num_keys, block)):
+        columns = tile * block + tl.arange(0, block)
+        inside = (columns[:, None] < num_keys) & (at[None, :] < features)
+        key = tl.load(keys + item * stride_kn + columns[:, None] * stride_k + at[None, :], mask=inside, other=0.0)
+        key = key.to(tl.float32)
+        total = tl.zeros([block, block_features], tl.float32)
+        for step in range(num_steps):
+            place = step * num_items + item
+            q = tl.load(queries + place * features + at, mask=at < features, other=0.0).to(tl.float32)
+            grads = tl.load(pairs + place * 2 * num_keys + columns, mask=columns < num_keys, other=0.0)
+            r = falling(q[None, :] + key)
+            total += grads[:, None] * (r - r * r)
+            total_v += tl.sum(grads[:, None] * (1.0 - 2.0 * r), 0)
+        place = (item * num_keys + columns)[:, None] * features + at[None, :]
+        tl.store(grad_keys + place, (4.0 * weight[None, :] * total).to(grad_keys.dtype.element_ty), mask=inside)
+    tl.store(grad_v + item * features + at, total_v, mask=at < features)
+
+
+class StepAttention:
+    """The context of one query in each item, step after step, over keys and values that stay the same.
+
+    The score is Σ_a v_a tanh(q_a + k_ja), or without v scale · q·k_j. As in `StepLinear` of
+    `regard.nn`, keys, values and v get their gradients at once, from all steps; each step's own backward pass leaves
+    but two numbers for each key.
+    """
+
+    def __init__(
+        self,
+        keys: Float[Tensor, "n k a"],
+        values: Float[Tensor, "n k d"],
+        v: Float[Tensor, " a"] | None = None,
+        *,
+        scale: float = 1.0,
+        allowed: Bool[Tensor, "#n 1 k"] | None = None,
+        steps: int,
+    ) -> None:
+        self._given: list[Tensor] = []
+        self._steps = iter(range(steps))
+        self._fixed = (keys.detach(), values.detach(), None if v is None else v.detach(), allowed, scale)
+        pairs, grads = _Collect.apply(keys, values, v, self._given, steps, scale)
+        self._tokens = pairs.unbind(0), grads.unbind(0)
+
+    def __call__(self, query: Float[Tensor, "n 1 a"]) -> Float[Tensor, "n 1 d"]:
+        """The next step."""
+        step = next(self._steps)
+        self._given.append(query.detach())
+        pairs, grads = self._tokens
+        context: Tensor = _Step.apply(query, pairs[step], grads[step], *self._fixed)
+        return context
+
+
+class _Collect(torch.autograd.Function):
+    """Gives each step two tokens that hold nothing; what the steps leave for keys, values and v arrives here."""
+
+    @staticmethod
+    def forward(ctx, keys, values, v, given, steps, scale):
+        ctx.save_for_backward(keys, v)
+        ctx.given, ctx.scale = given, scale
+        n, k, d = values.shape
+        pairs = torch.zeros((), dtype=torch.float32, device=keys.device).expand(steps, n, 2, k)
+        return pairs, values.new_zeros(()).expand(steps, n, 1, d)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, pairs, grads):
+        keys, v = ctx.saved_tensors
+        done = len(ctx.given)
+        pairs, grads, queries = pairs[:done], grads[:done].squeeze(2).transpose(0, 1), torch.stack(ctx.given).squeeze(2)
+        of_values = pairs[:, :, 1].permute(1, 2, 0).to(grads.dtype) @ grads  # [n k t] @ [n t d]
+        if v is None:
+            of_keys = pairs[:, :, 0].permute(1, 2, 0).mul(ctx.scale).to(keys.dtype) @ queries.transpose(0, 1)
+            return of_keys, of_values, None, None, None, None
+        of_keys, of_v = _gradients_of_keys(queries, keys, v, pairs)
+        return of_keys, of_values, of_v, None, None, None
+
+
+def _gradients_of_keys(queries: Tensor, keys: Tensor, v: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor]:
+    (t, n, a), k, keys = queries.shape, keys.shape[1], contiguous_rows(keys)
+    grad_keys, grad_v = keys.new_empty(n, k, a), torch.empty(n, a, dtype=torch.float32, device=keys.device)
+    block_features = min(128, power_of_two(a, 16))
+    with on(keys):
+        _of_keys[(n, -(-a // block_features))](
+            queries, keys, v.contiguous(), pairs.contiguous(), grad_keys, grad_v, *keys.stride()[:2], n, t, k, a,
+            block=32, block_features=block_features, num_warps=4, num_stages=1,
+        )  # fmt: skip
+    return grad_keys, grad_v.sum(0).to(v.dtype)
+
+
+class _Step(torch.autograd.Function):
+    """One step; its tokens get the gradients of its scores beside its weights, and that of its context."""
+
+    @staticmethod
+    def forward(ctx, query, pairs, grads, keys, values, v, allowed, scale):
+        rules = rules_of(query, keys, None, allowed, None, EVERYWHERE, EVERYWHERE, 0.0)
+        context, log_sum = forward(query, keys, values, v, rules, scale=scale)
+        ctx.save_for_backward(query, keys, values, v, context, log_sum)
+        ctx.rules, ctx.scale = rules, scale
+        return context
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        query, keys, values, v, context, log_sum = ctx.saved_tensors
+        grad_query = query.new_empty(query.shape)
+        pairs = keys.new_empty(len(query), 2, keys.shape[1], dtype=torch.float32)
+        given = (grad, query, keys, values, v, context, log_sum, ctx.rules)
+        _launch_backward((grad_query, pairs, pairs, pairs), *given, None, ctx.scale, is_step=True)
+        return grad_query, pairs, grad, None, None, None, None, None

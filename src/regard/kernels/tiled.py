@@ -16,8 +16,12 @@ No exponential in the inner loop. With E = exp(2q) and F = exp(2k), made once fo
 That is three instructions for each (query, key, feature). Products of four overflow for large arguments, so each tile
 looks at the largest q and k of each feature first and takes one of three ways: `near`; `near` with a lid on each factor
 (1/x below 2^-30 changes nothing); or `far`, where q or k is beyond ±34: from q + k itself, exact for any input.
+
+Scores and contexts are made by two kernels, chunk by chunk: `_scores` needs every register for its sums, and a score
+that took 64 features to make costs little to write and to read again. The chunks bound the memory.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -25,9 +29,11 @@ from torch import Tensor
 
 from regard.kernels.parts import (
     INTERPRETED,
+    Part,
     Rules,
     at_most,
     contiguous_rows,
+    dot,
     falling,
     flags,
     jit,
@@ -36,6 +42,7 @@ from regard.kernels.parts import (
     on,
     pointers,
     power_of_two,
+    precise_exp,
     reciprocal,
     tl,
     visible,
@@ -46,6 +53,7 @@ LIMIT = tl.constexpr(34.0)  # |q| and |k| of the ways without exponentials: E, F
 FAR = tl.constexpr(1e9)  # the peak of a tile that has an argument beyond the limit
 BITS = tl.constexpr(122.0)  # of the product of four factors
 LID = tl.constexpr(2.0**30)  # of a factor
+SAFE = tl.constexpr(40.0)  # scores whose exponentials, and their sums, are far from the ends of float32
 DOUBLE = tl.constexpr(2.8853900817779268)  # exp(2x) = 2^(x · 2 log2 e)
 
 
@@ -54,11 +62,8 @@ DOUBLE = tl.constexpr(2.8853900817779268)  # exp(2x) = 2^(x · 2 log2 e)
 
 @jit
 def _double_exp(x):
-    """exp(2x) for |x| ≤ LIMIT, good to two units in the last place: the plain one loses digits with the size of x."""
-    doubled = 2.0 * within(x, LIMIT)
-    power = tl.floor(doubled * 1.4426950408889634 + 0.5)
-    rest = (doubled - power * 0.693359375) + power * 2.12194440e-4  # ln 2 in two parts, the first with few digits
-    return tl.exp(rest) * tl.exp2(power)
+    """exp(2x), for |x| ≤ LIMIT."""
+    return precise_exp(2.0 * within(x, LIMIT))
 
 
 @jit
@@ -72,21 +77,27 @@ def four(pointer, rows, stride):
 
 
 @jit
-def _near(total, queries, keys, scales, rows, columns, step_q, step_k, groups, lid: tl.constexpr, stages: tl.constexpr):
-    """Σ_a ±1/(c_a + c_a·E·F) over groups of four features, signs + − + −."""
-    for group in tl.range(0, groups, num_stages=stages):
-        e0, e1, e2, e3 = four(queries + group * step_q, rows, 4)
-        f0, f1, f2, f3 = four(keys + group * step_k, columns, 4)
-        x = e0[:, None] * f0[None, :] + tl.load(scales + group * 4)
-        y = e1[:, None] * f1[None, :] + tl.load(scales + group * 4 + 1)
-        z = e2[:, None] * f2[None, :] + tl.load(scales + group * 4 + 2)
-        w = e3[:, None] * f3[None, :] + tl.load(scales + group * 4 + 3)
+def _near(total, raised_q, raised_k, scales, step_q, step_k, groups, lid: tl.constexpr):
+    """Σ_a ±1/(c_a + c_a·E·F) over groups of four features, signs + − + −. The first two point at rows and columns.
+
+    Vectors are loaded one by one: no more numbers than threads, so each thread reads its own from the cache, and
+    nothing waits for the others.
+    """
+    for group in range(groups):
+        x = tl.load(raised_q)[:, None] * tl.load(raised_k)[None, :] + tl.load(scales + group * 4)
+        y = tl.load(raised_q + step_q)[:, None] * tl.load(raised_k + step_k)[None, :] + tl.load(scales + group * 4 + 1)
+        z = tl.load(raised_q + 2 * step_q)[:, None] * tl.load(raised_k + 2 * step_k)[None, :]
+        w = tl.load(raised_q + 3 * step_q)[:, None] * tl.load(raised_k + 3 * step_k)[None, :]
+        z += tl.load(scales + group * 4 + 2)
+        w += tl.load(scales + group * 4 + 3)
         if lid:
             x, y, z, w = at_most(x, LID), at_most(y, LID), at_most(z, LID), at_most(w, LID)
         top, bottom = y - x, x * y
         top, bottom = top * z + bottom, bottom * z
         top, bottom = top * w - bottom, bottom * w
         total += top * reciprocal(bottom)
+        raised_q += 4 * step_q
+        raised_k += 4 * step_k
     return total
 
 
@@ -101,44 +112,20 @@ def _far(total, queries, keys, v, rows, columns, stride_q, stride_k, num_rows, n
     return total
 
 
-@jit
-def tile_scores(
-    queries, keys, v, raised_q, raised_k, scales, facts, peaks_q, peaks_k, rows, columns,
-    stride_q, stride_k, step_q, step_k, num_rows, num_columns, features, groups,
-    padded_groups: tl.constexpr, stages: tl.constexpr,
-):  # fmt: skip
-    """The scores of a tile, true up to rounding. All pointers at the batch item, peaks at the tile."""
-    four, wide = tl.arange(0, 4)[None, :], tl.arange(0, padded_groups)[:, None]
-    at, real = wide * 4 + four, wide < groups
-    least = tl.load(scales + groups * 4 + at, mask=real, other=0.0)  # the bits of c
-    peaks = tl.load(peaks_q + at, mask=real, other=0.0) + tl.load(peaks_k + at, mask=real, other=0.0)
-    bits = tl.max(tl.sum(tl.maximum(peaks, least) + 1.0, 1), 0)
-    largest, constants = tl.load(facts), tl.load(facts + 1)
-    # Loops of no steps in place of branches: Triton would move the softmax into a branch, and its registers overflow.
-    is_far = bits > FAR / 2
-    steps = tl.where(bits <= BITS, groups, 0)
-    total = tl.zeros([rows.shape[0], columns.shape[0]], tl.float32)
-    total = _near(total, raised_q, raised_k, scales, rows, columns, step_q, step_k, steps, False, stages)
-    steps = tl.where((bits > BITS) & (bits <= FAR / 2), groups, 0)
-    total = _near(total, raised_q, raised_k, scales, rows, columns, step_q, step_k, steps, True, stages)
-    steps = tl.where(is_far, features, 0)
-    total = _far(total, queries, keys, v, rows, columns, stride_q, stride_k, num_rows, num_columns, steps)
-    return tl.where(is_far, total, largest * (constants - 2.0 * total))
-
-
 # ── kernels ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @jit
 def _raise(
-    raw, v, raised, peaks, scales, facts, plain, walked, plain_peaks, stride_n, stride_row,
+    raw, v, raised, peaks, scales, facts, plain, walked, stride_n, stride_row,
     num_rows, features, groups, plain_features, tiles,
     is_query: tl.constexpr, backward: tl.constexpr,
     block: tl.constexpr, padded_features: tl.constexpr,
 ):  # fmt: skip
     """exp(2x) of one tile of queries or keys in the order of the inner loops, and the largest argument of each feature.
 
-    raised [n groups rows 4]; for the backward pass also plain [n rows features] and walked [n rows/4 features 4].
+    For the scores raised [n features rows]; for the backward pass plain [n rows features] and walked
+    [n rows/4 features 4].
     """
     tile, item = tl.program_id(0) % tiles, (tl.program_id(0) // tiles).to(tl.int64)
     rows, at = tile * block + tl.arange(0, block), tl.arange(0, padded_features)
@@ -155,22 +142,6 @@ def _raise(
     turned = x * flip[None, :]
     up = _double_exp(turned)
     peak = tl.max(turned, 0) * DOUBLE
-    if is_query:
-        up *= scale[None, :]
-        peak += tl.log2(scale)
-        if tl.program_id(0) == 0:
-            sign = tl.where(at % 2 == 0, 1.0, -1.0)
-            inside = at < groups * 4
-            tl.store(scales + at, scale, mask=inside)
-            tl.store(scales + groups * 4 + at, tl.log2(scale), mask=inside)
-            tl.store(facts, largest)
-            tl.store(facts + 1, tl.sum(tl.where(inside, sign * tl.where(real, share, 2.0), 0.0), 0))
-    up = tl.where(here, up, 0.0)
-    inside = at[None, :] < groups * 4
-    place = (at[None, :] // 4) * (padded_rows * 4) + rows[:, None] * 4 + at[None, :] % 4
-    tl.store(raised + item * (groups * 4 * padded_rows) + place, up, mask=inside)
-    peak = tl.where(real, tl.where(beyond, FAR, peak), 0.0)
-    tl.store(peaks + (item * tiles + tile) * groups * 4 + at, peak, mask=at < groups * 4)
     if backward:
         up = tl.where(here, _double_exp(x), 0.0)
         inside = at[None, :] < plain_features
@@ -179,61 +150,151 @@ def _raise(
         place = (rows[:, None] // 4) * (plain_features * 4) + at[None, :] * 4 + rows[:, None] % 4
         tl.store(walked + start + place, up, mask=inside)
         peak = tl.where(beyond, FAR, tl.max(x, 0) * DOUBLE)
-        tl.store(plain_peaks + (item * tiles + tile) * plain_features + at, peak, mask=at < plain_features)
+        tl.store(peaks + (item * tiles + tile) * plain_features + at, peak, mask=at < plain_features)
+    else:
+        if is_query:
+            up *= scale[None, :]
+            peak += tl.log2(scale)
+            if tl.program_id(0) == 0:
+                sign = tl.where(at % 2 == 0, 1.0, -1.0)
+                inside = at < groups * 4
+                tl.store(scales + at, scale, mask=inside)
+                tl.store(scales + groups * 4 + at, tl.log2(scale), mask=inside)
+                tl.store(facts, largest)
+                tl.store(facts + 2, 0.0)
+                tl.store(facts + 3, tl.sum(tl.abs(weight), 0))
+                tl.store(facts + 1, tl.sum(tl.where(inside, sign * tl.where(real, share, 2.0), 0.0), 0))
+        up = tl.where(here, up, 0.0)
+        place = at[:, None] * padded_rows + rows[None, :]
+        tl.store(raised + item * (groups * 4 * padded_rows) + place, tl.trans(up), mask=at[:, None] < groups * 4)
+        peak = tl.where(real, tl.where(beyond, FAR, peak), 0.0)
+        tl.store(peaks + (item * tiles + tile) * groups * 4 + at, peak, mask=at < groups * 4)
 
 
 @jit
-def _forward(
-    queries, keys, values, v, raised_q, raised_k, scales, facts, peaks_q, peaks_k, context, log_sum,
-    lengths, allowed, seed, stride_qn, stride_q, stride_kn, stride_k, stride_vn, stride_v, stride_an, stride_a,
-    num_queries, num_keys, features, groups, depth, before, after, dropout, tiles_q, tiles_k,
-    has_lengths: tl.constexpr, has_allowed: tl.constexpr, has_dropout: tl.constexpr,
-    block_q: tl.constexpr, block_k: tl.constexpr, padded_depth: tl.constexpr,
-    padded_groups: tl.constexpr, stages: tl.constexpr,
+def _scores(
+    queries, keys, v, raised_q, raised_k, scales, facts, peaks_q, peaks_k, scores, lengths,
+    stride_qn, stride_q, stride_kn, stride_k, num_queries, num_keys, features, groups, shift, before, after,
+    tiles_q, tiles_k, num_tiles, several,
+    has_lengths: tl.constexpr, rest: tl.constexpr,
+    block_q: tl.constexpr, block_k: tl.constexpr, padded_groups: tl.constexpr,
 ):  # fmt: skip
-    """The contexts of a tile of queries: all its keys, tile by tile, with the softmax made on the way."""
-    tile, item = tl.program_id(0) % tiles_q, (tl.program_id(0) // tiles_q).to(tl.int64)
+    """Tiles of scores [rows, columns], true up to rounding; a tile that nobody may see is left as it is.
+
+    Each program has `several` tiles, of queries that follow each other and the same keys, which then come from the
+    nearest cache. It goes the near way, or leaves a note that it cannot; `rest` looks for the note and goes the other
+    ways. In one kernel they would take each other's registers.
+    """
+    step_q, step_k = tiles_q * block_q, tiles_k * block_k
+    start = tl.program_id(0) * several
+    end = tl.minimum(start + several, num_tiles)
+    if rest:
+        end = tl.where(tl.load(facts + 2) > 0.0, end, start)
+    for number in range(start, end):
+        tile, column, item = number % tiles_q, number // tiles_q % tiles_k, (number // tiles_q // tiles_k).to(tl.int64)
+        rows, columns = tile * block_q + tl.arange(0, block_q), column * block_k + tl.arange(0, block_k)
+        last = tl.minimum(tl.minimum(tile * block_q + block_q, num_queries) + shift + after, num_keys)
+        if has_lengths:
+            last = tl.minimum(last, tl.load(lengths + item).to(tl.int32))
+        if (column * block_k < last) & (column * block_k + block_k > tile * block_q + shift - before):
+            four, wide = tl.arange(0, 4)[None, :], tl.arange(0, padded_groups)[:, None]
+            at, real = wide * 4 + four, wide < groups
+            least = tl.load(scales + groups * 4 + at, mask=real, other=0.0)  # the bits of c
+            peaks = tl.load(peaks_q + (item * tiles_q + tile) * groups * 4 + at, mask=real, other=0.0)
+            peaks += tl.load(peaks_k + (item * tiles_k + column) * groups * 4 + at, mask=real, other=0.0)
+            bits = tl.max(tl.sum(tl.maximum(peaks, least) + 1.0, 1), 0)
+            is_near = bits <= BITS
+            largest, constants = tl.load(facts), tl.load(facts + 1)
+            total = tl.zeros([block_q, block_k], tl.float32)
+            up, across = raised_q + item * groups * 4 * step_q + rows, raised_k + item * groups * 4 * step_k + columns
+            place = item * step_q * step_k + rows[:, None] * step_k + columns[None, :]
+            if rest:
+                if bits <= FAR / 2:
+                    total = _near(total, up, across, scales, step_q, step_k, groups, True)
+                    total = largest * (constants - 2.0 * total)
+                else:
+                    total = _far(
+                        total, queries + item * stride_qn, keys + item * stride_kn, v, rows, columns,
+                        stride_q, stride_k, num_queries, num_keys, features,
+                    )  # fmt: skip
+                if not is_near:
+                    tl.store(scores + place, total)
+            else:
+                if is_near:
+                    total = _near(total, up, across, scales, step_q, step_k, groups, False)
+                    tl.store(scores + place, largest * (constants - 2.0 * total))
+                else:
+                    tl.store(facts + 2, 1.0)
+
+
+@jit
+def _mix(
+    scores, values, facts, context, log_sum, lengths, allowed, seed,
+    stride_vn, stride_v, stride_an, stride_a, stride_cs,
+    num_queries, num_keys, depth, shift, first_item, first_row, before, after, dropout, padded_q, padded_k,
+    tiles_q, splits, items,
+    has_lengths: tl.constexpr, has_window: tl.constexpr, has_allowed: tl.constexpr, has_dropout: tl.constexpr,
+    block_q: tl.constexpr, block_k: tl.constexpr, padded_depth: tl.constexpr,
+):  # fmt: skip
+    """The contexts of a tile of queries over all its keys, or one part of them.
+
+    No score is larger than Σ|v|. Where that is small enough, exp needs no largest score to be safe, and nothing is
+    added across threads before the end; otherwise the largest is found by a walk of its own.
+    """
+    number = tl.program_id(0)
+    tile, number = number % tiles_q, number // tiles_q
+    split, item = number % splits, (number // splits).to(tl.int64)
     rows, deep = tile * block_q + tl.arange(0, block_q), tl.arange(0, padded_depth)
-    step_q, step_k = tiles_q * block_q * 4, tiles_k * block_k * 4
-    length, shift = num_keys, num_keys - num_queries
+    length = num_keys
     if has_lengths:
         length = tl.minimum(tl.load(lengths + item).to(tl.int32), num_keys)
-    first = tl.maximum(tile * block_q + shift - before, 0) // block_k
-    end = tl.minimum(tl.minimum(tile * block_q + block_q, num_queries) + shift + after, length)
-    highest = tl.full([block_q], -float("inf"), tl.float32)
-    total = tl.zeros([block_q], tl.float32)
-    result = tl.zeros([block_q, padded_depth], tl.float32)
-    for at in range(first, tl.cdiv(end, block_k)):
+    tiles_k = tl.cdiv(num_keys, block_k)
+    first, end = split * tiles_k // splits, (split + 1) * tiles_k // splits
+    if has_window:
+        first = tl.maximum(tl.maximum(tile * block_q + shift - before, 0) // block_k, first)
+        last = tl.minimum(tl.minimum(tile * block_q + block_q, num_queries) + shift + after, length)
+        end = tl.minimum(tl.cdiv(last, block_k), end)
+    elif has_lengths:
+        end = tl.minimum(tl.cdiv(length, block_k), end)
+    scores += item * padded_q * padded_k
+    allowed += item * stride_an
+    peaks = tl.full([block_q, block_k], -float("inf"), tl.float32)
+    is_large = tl.load(facts + 3) > SAFE
+    for at in range(first, tl.where(is_large, end, first)):
         columns = at * block_k + tl.arange(0, block_k)
-        scores = tile_scores(
-            queries + item * stride_qn, keys + item * stride_kn, v,
-            raised_q + item * groups * step_q, raised_k + item * groups * step_k, scales, facts,
-            peaks_q + (item * tiles_q + tile) * groups * 4, peaks_k + (item * tiles_k + at) * groups * 4, rows, columns,
-            stride_q, stride_k, step_q, step_k, num_queries, num_keys, features, groups, padded_groups, stages,
-        )  # fmt: skip
         seen = visible(
-            allowed + item * stride_an, stride_a, rows, columns, shift, num_queries, length, before, after, has_allowed
+            allowed, stride_a, rows, columns, shift, num_queries, length, before, after, has_window, has_allowed
         )
-        scores = tl.where(seen, scores, -float("inf"))
-        higher = tl.maximum(highest, tl.max(scores, 1))
-        base = tl.where(higher == -float("inf"), 0.0, higher)
-        shrink = tl.exp(highest - base)
-        weights = tl.exp(scores - base[:, None])
-        total = total * shrink + tl.sum(weights, 1)
+        place = rows[:, None] * padded_k + columns[None, :]
+        peaks = tl.maximum(peaks, tl.load(scores + place, mask=seen, other=-float("inf")))
+    base = tl.max(peaks, 1)
+    base = tl.where(base == -float("inf"), 0.0, base)
+    totals = tl.zeros([block_q, block_k], tl.float32)
+    result = tl.zeros([block_q, padded_depth], tl.float32)
+    for at in range(first, end):
+        columns = at * block_k + tl.arange(0, block_k)
+        seen = visible(
+            allowed, stride_a, rows, columns, shift, num_queries, length, before, after, has_window, has_allowed
+        )
+        place = rows[:, None] * padded_k + columns[None, :]
+        score = tl.load(scores + place, mask=seen, other=-float("inf"))
+        weights = tl.exp(score - base[:, None])
+        totals += weights
         if has_dropout:
-            weights = tl.where(kept(seed, item, rows, columns, dropout), weights / (1.0 - dropout), 0.0)
+            keep = kept(seed, item + first_item, rows + first_row, columns, dropout)
+            weights = tl.where(keep, weights / (1.0 - dropout), 0.0)
         there = (columns[:, None] < num_keys) & (deep[None, :] < depth)
         value = tl.load(values + item * stride_vn + columns[:, None] * stride_v + deep[None, :], mask=there, other=0.0)
         if INTERPRETED:
             value = value.to(tl.float32)  # its products of bfloat16 are wrong
-        result = result * shrink[:, None] + tl.dot(weights.to(value.dtype), value, input_precision="tf32x3")
-        highest = higher
+        result += dot(weights.to(value.dtype), value)
+    total = tl.sum(totals, 1)
     result = result / tl.where(total != 0.0, total, 1.0)[:, None]
-    place = (item * num_queries + rows)[:, None] * depth + deep[None, :]
     inside = (rows[:, None] < num_queries) & (deep[None, :] < depth)
-    tl.store(context + place, result.to(context.dtype.element_ty), mask=inside)
-    logarithm = tl.where(total != 0.0, highest + tl.log(tl.where(total != 0.0, total, 1.0)), -float("inf"))
-    tl.store(log_sum + item * num_queries + rows, logarithm, mask=rows < num_queries)
+    here = context + split * stride_cs + (item * num_queries + rows)[:, None] * depth + deep[None, :]
+    tl.store(here, result.to(context.dtype.element_ty), mask=inside)
+    logarithm = tl.where(total != 0.0, base + tl.log(tl.where(total != 0.0, total, 1.0)), -float("inf"))
+    tl.store(log_sum + (split * items + item) * num_queries + rows, logarithm, mask=rows < num_queries)
 
 
 # ── launches ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -243,25 +304,36 @@ def _forward(
 class Blocks:
     """The sizes of tiles, all powers of two, and how a kernel is built. `replace` them to tune."""
 
-    queries: int = 64
-    keys: int = 64
-    features: int = 64  # of the tiles of `_sums`
-    warps: int = 4
-    registers: int | None = None  # of a thread, at most
-    stages: int = 3  # loads that are under way in the loop over features
-    sum_warps: int = 4
-    sum_stages: int = 3
-    chunk: int = 2**24  # most (query, key) pairs of the backward pass in memory at once, three numbers each
+    queries: int = 32  # of a tile of scores
+    keys: int = 64  # no more than threads, so that vectors need not be shared
+    warps: int = 2
+    registers: int | None = 96  # of a thread, at most
+    several: int = 1  # tiles of scores for one program
+    mix_queries: int = 32  # of a tile of contexts
+    mix_keys: int = 32
+    mix_warps: int = 2
+    mix_stages: int = 2
+    own: int = 64  # rows of a tile of gradients, and steps between looks at the size of arguments
+    pair_warps: int = 4
+    features: int = 32
+    sum_warps: int = 2
+    sum_stages: int = 2  # loads that are under way
+    chunk: int = 2**27  # most (query, key) pairs in memory at once
+    backward_chunk: int = 2**26  # in the backward pass, which has four numbers for each
     programs: int = 512  # walks are split until there are as many
 
 
 def blocks(num_queries: int, num_keys: int, features: int, depth: int) -> Blocks:
     """The tiles for inputs of these sizes."""
+    most, keys = power_of_two(num_queries, 16), power_of_two(num_keys, 16)
     return Blocks(
-        queries=min(64, power_of_two(num_queries, 16)),
-        keys=min(64, power_of_two(num_keys, 16)),
-        features=min(64, power_of_two(features, 16)),
-        warps=8 if depth > 128 else 4,  # the contexts of a tile stay in registers
+        queries=min(32, most),
+        keys=min(64, keys),
+        mix_queries=min(32, most),
+        mix_keys=min(32, keys),
+        mix_warps=2 if depth <= 64 else 4 if depth <= 128 else 8,  # the contexts of a tile stay in registers
+        own=min(64, most, keys),
+        features=min(32, power_of_two(features, 16)),
     )
 
 
@@ -272,61 +344,125 @@ def forward(
     (n, q, a), (k, d) = query.shape, values.shape[1:]
     tiles = tiles or blocks(q, k, a, d)
     query, keys, values, v = contiguous_rows(query), contiguous_rows(keys), contiguous_rows(values), v.contiguous()
+    parts = list(chunks(n, q, k, tiles, tiles.chunk))
+    if len(parts) == 1:
+        return _forward_chunk(query, keys, values, v, rules, (k - q, 0, 0), tiles)
     context = values.new_empty(n, q, d)
     log_sum = torch.empty(n, q, dtype=torch.float32, device=values.device)
-    mine, theirs = raised_rows(query, v, tiles.queries, True), raised_rows(keys, v, tiles.keys, False)
-    with on(query):
-        _forward[(mine.tiles * n,)](
-            query, keys, values, v, mine.raised, theirs.raised, mine.scales, mine.facts, mine.peaks, theirs.peaks,
-            context, log_sum, *pointers(rules, query),
-            *query.stride()[:2], *keys.stride()[:2], *values.stride()[:2], *mask_strides(rules),
-            q, k, a, mine.groups, d, rules.before, rules.after, rules.dropout, mine.tiles, theirs.tiles,
-            **flags(rules), block_q=tiles.queries, block_k=tiles.keys, padded_depth=power_of_two(d, 16),
-            padded_groups=power_of_two(mine.groups), stages=tiles.stages,
-            num_warps=tiles.warps, num_stages=1, maxnreg=tiles.registers,
-        )  # fmt: skip
+    for part in parts:
+        found, sums = _forward_chunk(
+            query[part.items, part.rows], keys[part.items], values[part.items], v, rules.of(part), part.at(q, k), tiles
+        )
+        context[part.items, part.rows], log_sum[part.items, part.rows] = found, sums
     return context, log_sum
+
+
+def _forward_chunk(
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    v: Tensor,
+    rules: Rules,
+    place: tuple[int, int, int],
+    tiles: Blocks,
+) -> tuple[Tensor, Tensor]:
+    (n, q, _), (k, d), (shift, item, row) = query.shape, values.shape[1:], place
+    scores, facts = score_tiles(query, keys, v, rules, shift, tiles)
+    num_tiles = -(-q // tiles.mix_queries)
+    splits = max(1, min(-(-k // tiles.mix_keys) // 4, tiles.programs // (n * num_tiles)))
+    dtype = values.dtype if splits == 1 else torch.float32
+    context = torch.empty(splits, n, q, d, dtype=dtype, device=values.device)
+    log_sum = torch.empty(splits, n, q, dtype=torch.float32, device=values.device)
+    with on(query):
+        _mix[(num_tiles * splits * n,)](
+            scores, values, facts, context, log_sum, *pointers(rules, query),
+            *values.stride()[:2], *mask_strides(rules), context.stride(0),
+            q, k, d, shift, item, row, rules.before, rules.after, rules.dropout,
+            *scores.shape[1:], num_tiles, splits, n,
+            **flags(rules), block_q=tiles.mix_queries, block_k=tiles.mix_keys, padded_depth=power_of_two(d, 16),
+            num_warps=tiles.mix_warps, num_stages=tiles.mix_stages,
+        )  # fmt: skip
+    if splits == 1:
+        return context[0], log_sum[0]
+    whole = log_sum.logsumexp(0)
+    shares = (log_sum - whole.masked_fill(whole == -torch.inf, 0.0)).exp().unsqueeze(-1)
+    return (shares * context).sum(0).to(values.dtype), whole
+
+
+def chunks(n: int, q: int, k: int, tiles: Blocks, most: int) -> Iterator[Part]:
+    """All batch items and rows of queries, with no more than `most` pairs at once, but one row of tiles at least."""
+    padded_k = -(-k // tiles.keys) * tiles.keys
+    padded_q = -(-q // tiles.queries) * tiles.queries
+    if padded_q * padded_k <= most:
+        num_items, num_rows = min(n, most // (padded_q * padded_k)), q
+    else:
+        num_items, num_rows = 1, max(1, most // padded_k // tiles.queries) * tiles.queries
+    for item in range(0, n, num_items):
+        for row in range(0, q, num_rows):
+            yield Part(slice(item, min(n, item + num_items)), slice(row, min(q, row + num_rows)))
+
+
+def score_tiles(
+    query: Tensor, keys: Tensor, v: Tensor, rules: Rules, shift: int, tiles: Blocks
+) -> tuple[Tensor, Tensor]:
+    """Scores [n q k] of float32, both axes padded to whole tiles, and facts; what no query may see is not written."""
+    (n, q, a), k = query.shape, keys.shape[1]
+    mine, theirs = raised_rows(query, v, tiles.queries, True), raised_rows(keys, v, tiles.keys, False)
+    rows, columns = mine.tiles * tiles.queries, theirs.tiles * tiles.keys
+    scores = torch.empty(n, rows, columns, dtype=torch.float32, device=query.device)
+    count = theirs.tiles * mine.tiles * n
+    several = max(1, min(tiles.several, count // 4096))  # enough programs first
+    with on(query):
+        for rest in (False, True):
+            each = max(several, -(-count // 1024)) if rest else several  # few programs, which mostly have nothing to do
+            _scores[(-(-count // each),)](
+                query, keys, v, mine.raised, theirs.raised, mine.scales, mine.facts, mine.peaks, theirs.peaks, scores,
+                query if rules.lengths is None else rules.lengths, *query.stride()[:2], *keys.stride()[:2],
+                q, k, a, mine.groups, shift, rules.before, rules.after, mine.tiles, theirs.tiles, count, each,
+                has_lengths=rules.lengths is not None, rest=rest, block_q=tiles.queries, block_k=tiles.keys,
+                padded_groups=power_of_two(mine.groups), num_warps=tiles.warps, num_stages=1,
+                maxnreg=None if rest else tiles.registers,
+            )  # fmt: skip
+    return scores, mine.facts
 
 
 @dataclass(frozen=True)
 class Raised:
-    """exp(2x) in the orders of the inner loops."""
+    """exp(2x) in the orders of the inner loops: for scores, or for gradients; what the other one needs is empty."""
 
-    raised: Tensor  # [n groups rows 4], times c for queries
+    raised: Tensor  # [n features rows], times c for queries
     peaks: Tensor  # [n tiles features], the most bits of a tile
     scales: Tensor  # [2 features], c and its bits
-    facts: Tensor  # [2], max|v| and the sum of the shares of v
+    facts: Tensor  # [4], max|v|, the sum of the shares of v, whether a tile has large arguments, Σ|v|
     plain: Tensor  # [n rows features]
     walked: Tensor  # [n rows/4 features 4]
-    plain_peaks: Tensor  # [n tiles features]
     tiles: int
     groups: int
 
 
 def raised_rows(x: Tensor, v: Tensor, block: int, is_query: bool, plain_features: int = 0) -> Raised:
-    """What `_raise` makes of queries or keys; `plain_features` are for the backward pass."""
+    """What `_raise` makes of queries or keys, for scores; or with `plain_features` for gradients."""
     n, rows, a = x.shape
-    groups, tiles = -(-a // 4), -(-rows // block)
+    groups, tiles, backward = -(-a // 4), -(-rows // block), plain_features > 0
 
     def buffer(*shape: int) -> Tensor:
         return torch.empty(shape, dtype=torch.float32, device=x.device)
 
     result = Raised(
-        raised=buffer(n, groups, tiles * block, 4),
-        peaks=buffer(n, tiles, groups * 4),
+        raised=buffer(0 if backward else n, groups * 4, tiles * block),
+        peaks=buffer(n, tiles, plain_features or groups * 4),
         scales=buffer(2, groups * 4),
-        facts=buffer(2),
+        facts=buffer(4),
         plain=buffer(n, tiles * block, plain_features),
         walked=buffer(n, tiles * block // 4, plain_features, 4),
-        plain_peaks=buffer(n, tiles, plain_features),
         tiles=tiles,
         groups=groups,
     )
     with on(x):
         _raise[(tiles * n,)](
             x, v, result.raised, result.peaks, result.scales, result.facts, result.plain, result.walked,
-            result.plain_peaks, *x.stride()[:2], rows, a, groups, plain_features, tiles,
-            is_query=is_query, backward=plain_features > 0, block=block,
+            *x.stride()[:2], rows, a, groups, plain_features, tiles,
+            is_query=is_query, backward=backward, block=block,
             padded_features=power_of_two(max(a, plain_features), 4), num_warps=8, num_stages=1,
         )  # fmt: skip
     return result

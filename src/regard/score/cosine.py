@@ -5,11 +5,19 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.base import ConfigError
+from regard.kernels import reasons_against_triton
 from regard.score.score import DotForm, Prepared, Score, check_same_width, product, wide
+
+DTYPES, WIDEST = (torch.float32, torch.bfloat16, torch.float16), 4096  # of the kernel for rows of length one
 
 
 def _unit(x: Tensor) -> Tensor:
     """x / |x|, whatever the scale of x, in float32 or better; zero, with zero gradient, for a zero vector."""
+    if x.is_cuda and x.dtype in DTYPES and x.shape[-1] <= WIDEST and not reasons_against_triton(x.device):
+        from regard.kernels.unit import unit_rows
+
+        unit: Tensor = unit_rows(x)
+        return unit
     full = wide(x)
     peak = full.detach().abs().amax(-1, keepdim=True)
     zero = peak == 0
@@ -58,12 +66,15 @@ class Cosine(Score):
     def compare(self, query: Tensor, keys: Tensor) -> Tensor:
         """Scores of queries against prepared keys."""
         form = self.as_dot(query, keys)
-        return product(form.query, form.keys)
+        scores = product(form.query, form.keys)
+        return scores if form.scale == 1.0 else scores * form.scale
 
     def as_dot(self, query: Tensor, keys: Tensor) -> DotForm:
-        """Scale 1, after both sides are normalised and the query is multiplied by β."""
+        """Both sides have length one; β is the scale, or where it is a tensor a factor of the query."""
         check_same_width("Cosine", query, keys)
-        return DotForm((_unit(query) * self.strength).to(query.dtype), keys, 1.0)
+        if isinstance(self.strength, Tensor):
+            return DotForm((_unit(query) * self.strength).to(query.dtype), keys, 1.0)
+        return DotForm(_unit(query), keys, float(self.strength))
 
     def extra_repr(self) -> str:
         """β, where it is a plain number."""
