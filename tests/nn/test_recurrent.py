@@ -1,8 +1,12 @@
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from regard.nn import Bidirectional, LSTMState, StackedLSTM, final_output, padding, reverse, run_lstm
+from regard.nn.recurrent import StepLSTM, gru_step, lstm_step
+
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 
 def test_reverse_is_its_own_inverse_and_leaves_padding() -> None:
@@ -102,3 +106,67 @@ def test_no_recurrent_layer_asks_the_host() -> None:
     with torch.device("meta"):
         assert StackedLSTM(5, 4, 2)(x, lengths)[1].shape == (3, 2, 2, 4)
         assert Bidirectional(5, 4, kind=nn.LSTM)(x, lengths).shape == (3, 7, 8)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_one_step_of_a_gru_is_that_of_torch(device: str) -> None:
+    cell = nn.GRUCell(5, 4, device=device, dtype=torch.float64)
+    x, hidden = (torch.randn(3, width, device=device, dtype=torch.float64, requires_grad=True) for width in (5, 4))
+    both = torch.cat([F.linear(hidden, cell.weight_hh, cell.bias_hh), hidden], 1)  # a part of a wider product
+    found = gru_step(F.linear(x, cell.weight_ih, cell.bias_ih), both[:, :12], hidden)
+    expected = cell(x, hidden)
+    torch.testing.assert_close(found, expected)
+    pull, wanted = torch.randn_like(found), [x, hidden, *cell.parameters()]
+    torch.testing.assert_close(
+        torch.autograd.grad(found, wanted, pull), torch.autograd.grad(expected, wanted, pull), rtol=1e-9, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_one_step_of_an_lstm_is_that_of_torch(device: str) -> None:
+    cell = nn.LSTMCell(5, 4, device=device, dtype=torch.float64)
+    widths = (5, 4, 4)
+    x, *state = (torch.randn(3, width, device=device, dtype=torch.float64, requires_grad=True) for width in widths)
+    found = lstm_step(
+        F.linear(x, cell.weight_ih, cell.bias_ih), F.linear(state[0], cell.weight_hh, cell.bias_hh), state[1]
+    )
+    expected = cell(x, (state[0], state[1]))
+    torch.testing.assert_close(found, expected)
+    pull, wanted = [torch.randn_like(part) for part in found], [x, *state, *cell.parameters()]
+    torch.testing.assert_close(
+        torch.autograd.grad(found, wanted, pull), torch.autograd.grad(expected, wanted, pull), rtol=1e-9, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("late", [0, 3])
+def test_an_lstm_step_by_step_is_the_whole(late: int) -> None:
+    layers = nn.LSTM(5, 4, 2, batch_first=True).double()
+    x = torch.randn(3, 6, 5, dtype=torch.float64, requires_grad=True)
+    state = LSTMState(*torch.randn(2, 3, 2, 4, dtype=torch.float64, requires_grad=True))
+    known, rest = torch.split(x, [5 - late, late], 2)
+    steps = StepLSTM(layers, known.transpose(0, 1), state)
+    found = torch.stack([steps(part if late else None) for part in rest.unbind(1)], 1)
+    expected, final = run_lstm(layers, x, state)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(torch.stack(steps.hidden, 1), final.hidden)
+    torch.testing.assert_close(torch.stack(steps.cells, 1), final.cell)
+    pull, wanted = torch.randn_like(found), [x, *state, *layers.parameters()]
+    torch.testing.assert_close(
+        torch.autograd.grad(found, wanted, pull), torch.autograd.grad(expected, wanted, pull), rtol=1e-9, atol=1e-12
+    )
+
+
+def test_an_lstm_step_by_step_drops_between_layers_in_training_only() -> None:
+    layers, state = nn.LSTM(5, 4, 2, dropout=0.5), LSTMState(torch.zeros(3, 2, 4), torch.zeros(3, 2, 4))
+    known = torch.randn(6, 3, 5)
+
+    def run() -> tuple[torch.Tensor, torch.Tensor]:
+        steps = StepLSTM(layers, known, state)
+        tops = torch.stack([steps() for _ in range(6)])
+        return tops, steps.hidden[0]
+
+    (first, bottom), (second, same) = run(), run()
+    assert not torch.equal(first, second)
+    assert torch.equal(bottom, same)
+    layers.eval()
+    assert torch.equal(run()[0], run()[0])

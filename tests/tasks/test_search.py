@@ -101,7 +101,7 @@ def test_weights_are_those_of_the_winning_words() -> None:
         source = torch.tensor([[*CODEC.encode_text(one.source), EOS]])
         inputs = torch.tensor([[BOS, *CODEC.vocabulary.encode(one.tokens)]])
         with torch.no_grad():
-            whole = model.eval()(source, torch.tensor([source.shape[1]]), inputs)
+            whole = model.eval()(source, torch.tensor([source.shape[1]]), inputs, need_weights=True)
         assert one.weights is not None
         assert whole.weights is not None
         np.testing.assert_allclose(one.weights, whole.weights[0, : len(one.tokens)], atol=1e-5)

@@ -418,9 +418,8 @@ def test_capture_needs_a_gpu_and_a_plain_step(tmp_path: Path) -> None:
     ):
         toy.run(tmp_path, capture=True)
     world = World(0, 1, torch.device("cuda"))
-    for settings in ({"accumulate": 2}, {"optimiser": "nag"}):
-        with pytest.raises(ConfigError, match=r"train.capture: got .*; expected one batch a step, and adam, adamw or"):
-            toy.run(tmp_path, world=world, capture=True, **settings)
+    with pytest.raises(ConfigError, match=r"train.capture: got accumulate=2; expected one batch a step"):
+        toy.run(tmp_path, world=world, capture=True, accumulate=2)
     with pytest.raises(ConfigError, match=r"train.capture: got 2 processes; expected one CUDA device"):
         toy.run(tmp_path, world=World(0, 2, torch.device("cuda")), capture=True)
 

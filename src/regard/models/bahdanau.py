@@ -8,13 +8,17 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention import AttentionOutput, Mask
+from regard.attention import Attention, AttentionOutput, Mask
+from regard.attention.attention import Around
 from regard.decode import Step
 from regard.models.translator import Memory, Translated, Translator
 from regard.nn import Bidirectional, DeepOutput, Dropout, build_attention
+from regard.nn.batched import ProjectedAdditive, StepContext, StepLinear
+from regard.nn.recurrent import gru_step
 from regard.score import Additive, Prepared
 
 
@@ -110,19 +114,22 @@ class Bahdanau(Translator):
         state, context = self._advance(word, state)
         return Step(self.output(state.hidden, word, self.dropout(context)), state, state.previous)
 
-    def forward(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"], inputs: Int[Tensor, "b t"]) -> Translated:
-        """Word after word, with the output layer for all words at once."""
+    def forward(
+        self,
+        source: Int[Tensor, "b k"],
+        lengths: Int[Tensor, " b"],
+        inputs: Int[Tensor, "b t"],
+        *,
+        need_weights: bool = False,
+    ) -> Translated:
+        """Word after word, with all that does not wait for the word before done at once; weights if asked for."""
         state = self.init_state(self.encode(source, lengths))
         words = self.dropout(self.target(inputs))
-        hidden, contexts, weights = [], [], []
-        for word in words.unbind(1):
-            state, context = self._advance(word, state)
-            hidden.append(state.hidden)
-            contexts.append(context)
-            weights.append(state.previous)
-        stacked = (torch.stack(parts, 1) for parts in (hidden, contexts, weights))
-        all_hidden, all_contexts, all_weights = stacked
-        return Translated(self.output(all_hidden, words, self.dropout(all_contexts)), all_weights)
+        loop = _Loop(self, words, state, need_weights)
+        hidden, contexts, weights = zip(*(loop(step) for step in range(words.shape[1])), strict=True)
+        all_hidden, all_contexts = torch.stack(hidden, 1), torch.stack(contexts, 1)
+        logits = self.output(all_hidden, words, self.dropout(all_contexts))
+        return Translated(logits, torch.stack(weights, 1) if need_weights else None)
 
     def _advance(self, word: Float[Tensor, "n m"], state: State) -> tuple[State, Float[Tensor, "n c"]]:
         out: AttentionOutput = self.attention(  # e_ij, α_ij (6), c_i (5)
@@ -137,3 +144,56 @@ class Bahdanau(Translator):
         hidden = self.cell(torch.cat([word, context], -1), state.hidden)  # s_i = f(s_{i−1}, y_{i−1}, c_i)
         assert out.weights is not None
         return state._replace(hidden=hidden, previous=out.weights.squeeze(1), time=state.time + 1), context
+
+
+class _Loop:
+    """The steps of `forward`: `_advance`, with few products a step, and one for the gradient of each weight."""
+
+    def __init__(self, model: Bahdanau, words: Float[Tensor, "n t m"], state: State, need_weights: bool) -> None:
+        attention, cell, (rows, steps, width) = model.attention, model.cell, words.shape
+        score, align = attention.score, attention.align
+        of_word, of_context = torch.split(cell.weight_ih, [width, cell.input_size - width], 1)
+        from_words = F.linear(words.transpose(0, 1), of_word, cell.bias_ih)
+        self.to_input = StepLinear(of_context, from_words, shape=(steps, rows))
+        weight: Tensor = cell.weight_hh
+        bias: Tensor = cell.bias_hh
+        needs = (*getattr(score, "needs", ()), *getattr(align, "needs", ()))
+        if type(score) is Additive and "query" not in needs:  # W_a s_{i−1} and the gates read the same state
+            weight = torch.cat([weight, score.to_query.weight])
+            bias = F.pad(bias, (0, score.features))
+            attention = Attention(ProjectedAdditive(score.v), align, dropout=attention.dropout, impl=attention.impl)
+            attention.training = model.attention.training
+        self.to_gates = StepLinear(weight, bias, shape=(steps, rows))
+        self.attention, self.seen_as, self.state = attention, model.attention, state
+        self.dropout = attention.dropout if attention.training else 0.0
+        self.mask = Mask.of(state.allowed)
+        self.widths = [3 * cell.hidden_size, weight.shape[0] - 3 * cell.hidden_size]
+        self.has_history = "previous" in needs
+        self.need_weights = need_weights or self.has_history
+        self.quick = None
+        if not self.need_weights:
+            self.quick = StepContext.of(
+                attention, state.keys, state.values, allowed=state.allowed, steps=steps, seen_as=self.seen_as
+            )
+
+    def __call__(self, step: int) -> tuple[Tensor, Tensor, Tensor | None]:
+        """s_i, c_i and α_i."""
+        state = self.state
+        gates, query = torch.split(self.to_gates(state.hidden), self.widths, 1)
+        query = query if query.shape[1] else state.hidden
+        context, weights = self._attend(query, step) if self.quick is None else (self.quick(query), None)
+        hidden = gru_step(self.to_input(context), gates, state.hidden)
+        self.state = state._replace(hidden=hidden, previous=state.previous if weights is None else weights)
+        return hidden, context, weights
+
+    def _attend(self, query: Tensor, step: int) -> tuple[Tensor, Tensor | None]:
+        state = self.state
+        out = self.attention.run(
+            query.unsqueeze(1),
+            Prepared(state.keys),
+            state.values,
+            Around(self.mask, None, state.previous if self.has_history else None, step, self.dropout),
+            need_weights=self.need_weights,
+            seen_as=self.seen_as,
+        )
+        return out.context.squeeze(1), None if out.weights is None else out.weights.squeeze(1)

@@ -15,6 +15,8 @@ from regard.attention import AttentionOutput, Mask
 from regard.decode import Step
 from regard.models.translator import Memory, Translated, Translator
 from regard.nn import Dropout, LSTMState, StackedLSTM, build_attention, reverse, run_lstm
+from regard.nn.batched import StepContext, StepLinear
+from regard.nn.recurrent import StepLSTM
 from regard.score import Prepared
 
 
@@ -112,15 +114,54 @@ class Luong(Translator):
         state = self._advance(self.dropout(self.target(tokens)), state)
         return Step(self.to_logits(self.dropout(state.fed)), state, state.previous)
 
-    def forward(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"], inputs: Int[Tensor, "b t"]) -> Translated:
-        """Word after word (input feeding makes each wait for the one before), the softmax layer for all at once."""
+    def forward(
+        self,
+        source: Int[Tensor, "b k"],
+        lengths: Int[Tensor, " b"],
+        inputs: Int[Tensor, "b t"],
+        *,
+        need_weights: bool = False,
+    ) -> Translated:
+        """Word after word (input feeding makes each wait for the one before), with the rest done at once."""
         state = self.init_state(self.encode(source, lengths))
-        vectors, weights = [], []
-        for word in self.dropout(self.target(inputs)).unbind(1):
-            state = self._advance(word, state)
-            vectors.append(state.fed)
-            weights.append(state.previous)
-        return Translated(self.to_logits(self.dropout(torch.stack(vectors, 1))), torch.stack(weights, 1))
+        words = self.dropout(self.target(inputs))
+        rows, steps, _ = words.shape
+        recurrence = StepLSTM(self.decoder.layers, words.transpose(0, 1), state.decoder)
+        combine = StepLinear(self.combine.weight, shape=(steps, rows))
+        needs = (*getattr(self.attention.score, "needs", ()), *getattr(self.attention.align, "needs", ()))
+        has_history, mask, quick = "previous" in needs, Mask.of(state.allowed), None
+        if not (need_weights or has_history):
+            quick = StepContext.of(
+                self.attention,
+                state.keys,
+                state.values,
+                allowed=state.allowed,
+                steps=steps,
+                seen_as=self.attention,
+            )
+        previous, fed, vectors, weights = state.previous, state.fed, [], []
+        for step in range(steps):
+            hidden = recurrence(fed if self.config.input_feeding else None)  # h_t
+            if quick is not None:
+                context = quick(hidden)  # c_t
+            else:
+                out: AttentionOutput = self.attention(
+                    hidden.unsqueeze(1),
+                    Prepared(state.keys),
+                    state.values,
+                    mask=mask,
+                    previous=previous if has_history else None,
+                    step=step,
+                    need_weights=need_weights or has_history,
+                )
+                context = out.context.squeeze(1)
+                if out.weights is not None:
+                    previous = out.weights.squeeze(1)
+                    weights.append(previous)
+            fed = torch.tanh(combine(torch.cat([context, hidden], -1)))  # h̃_t (5)
+            vectors.append(fed)
+        logits = self.to_logits(self.dropout(torch.stack(vectors, 1)))
+        return Translated(logits, torch.stack(weights, 1) if need_weights else None)
 
     def _advance(self, word: Float[Tensor, "n m"], state: State) -> State:
         entry = torch.cat([word, state.fed], -1) if self.config.input_feeding else word

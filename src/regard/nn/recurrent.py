@@ -7,6 +7,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from regard.nn.batched import StepLinear
+
 _HOLD = 1e4  # the sigmoid of it is 1, and of minus it 0, exactly and in every dtype
 _HOLD_WIDTH = 8  # columns for it, all but one of them zero: tensor cores like widths that 8 divides
 
@@ -119,6 +121,68 @@ def run_lstm(layers: nn.LSTM, x: Float[Tensor, "n t d"], state: LSTMState) -> tu
         hidden.append(last)
         cells.append(cell)
     return x, LSTMState(torch.stack(hidden, 1), torch.stack(cells, 1))
+
+
+class StepLSTM:
+    """A stacked LSTM that goes step by step since part of its input is known late, as in input feeding.
+
+    `known` [t n d] are the first columns of the bottom layer's input, multiplied for all steps at once. Each call takes
+    the others [n e], if there are any, and gives the top layer's h [n h]. Weights get their gradients as in
+    `StepLinear`; the state goes on from call to call.
+    """
+
+    def __init__(self, layers: nn.LSTM, known: Float[Tensor, "t n d"], state: LSTMState) -> None:
+        self.layers, self.hidden, self.cells = layers, list(state.hidden.unbind(1)), list(state.cell.unbind(1))
+        (steps, rows, early), self._products, self._addends = known.shape, [], []
+        for layer in range(layers.num_layers):
+            of_input, of_hidden, *biases = _parts(layers, layer)
+            bias: Tensor | None = biases[0] + biases[1]
+            if layer == 0:
+                first, of_input = torch.split(of_input, [early, of_input.shape[1] - early], 1)
+                addends, bias = F.linear(known, first, bias), None
+                self._addends = list(addends.unbind(0))[::-1]
+            self._products.append(StepLinear(torch.cat([of_input, of_hidden], 1), bias, shape=(steps, rows)))
+        self._nothing = addends.new_zeros(rows, addends.shape[-1])
+
+    def __call__(self, late: Float[Tensor, "n e"] | None = None) -> Float[Tensor, "n h"]:
+        """h of the top layer."""
+        below, addend = late, self._addends.pop()
+        for layer, product in enumerate(self._products):
+            if layer > 0:
+                below = F.dropout(self.hidden[layer - 1], self.layers.dropout, self.layers.training)
+                addend = self._nothing
+            hidden = self.hidden[layer]
+            gates = product(hidden if below is None else torch.cat([below.to(hidden.dtype), hidden], -1))
+            self.hidden[layer], self.cells[layer] = lstm_step(addend, gates, self.cells[layer])
+        return self.hidden[-1]
+
+
+def lstm_step(
+    one: Float[Tensor, "n g"], other: Float[Tensor, "n g"], cell: Float[Tensor, "n h"]
+) -> tuple[Float[Tensor, "n h"], Float[Tensor, "n h"]]:
+    """h and c after one step of an LSTM, from two parts of its gates [n 4h], to be added; torch's order: i, f, g, o."""
+    cell = cell.to(one.dtype)
+    if one.is_cuda:  # one kernel
+        hidden, cell, _ = torch.ops.aten._thnn_fused_lstm_cell(one, other, cell)
+        return hidden, cell
+    into, keep, new, out = (one + other).chunk(4, -1)
+    cell = torch.sigmoid(keep) * cell + torch.sigmoid(into) * torch.tanh(new)
+    return torch.sigmoid(out) * torch.tanh(cell), cell
+
+
+def gru_step(
+    from_input: Float[Tensor, "n g"], from_hidden: Float[Tensor, "n g"], hidden: Float[Tensor, "n h"]
+) -> Float[Tensor, "n h"]:
+    """h after one step of a GRU, from both parts of its gates [n 3h], biases included, in torch's order: r, z, n."""
+    hidden = hidden.to(from_input.dtype)
+    if from_input.is_cuda:  # one kernel
+        result: Tensor = torch.ops.aten._thnn_fused_gru_cell(from_input, from_hidden, hidden)[0]
+        return result
+    size = hidden.shape[-1]
+    gates, new = torch.split(from_input, [2 * size, size], -1)
+    gates_too, new_too = torch.split(from_hidden, [2 * size, size], -1)
+    reset, keep = torch.sigmoid(gates + gates_too).chunk(2, -1)
+    return torch.lerp(torch.tanh(torch.addcmul(new, reset, new_too)), hidden, keep)
 
 
 def _parts(layers: nn.LSTM, layer: int) -> list[Tensor]:

@@ -1,6 +1,6 @@
 """Optimisers of the papers, from torch, with their state as named tensors."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -18,11 +18,26 @@ STATE = {
 
 
 def build_optimiser(
-    parameters: list[nn.Parameter], settings: Train, *, capturable: bool = False
+    parameters: list[nn.Parameter],
+    settings: Train,
+    *,
+    capturable: bool = False,
+    shares: Sequence[float] | None = None,
 ) -> torch.optim.Optimizer:
-    """The optimiser of the settings. A `capturable` one keeps its rate and its counters on the device."""
-    rate: Any = torch.tensor(settings.lr, device=parameters[0].device) if capturable else settings.lr
-    decay = settings.weight_decay
+    """The optimiser of the settings. A `capturable` one keeps its rate and its counters on the device.
+
+    `shares` are factors of the rate, one for each parameter: pretrained parts learn slowly.
+    """
+    groups = [
+        {"params": [p for p, own in zip(parameters, shares or [1.0] * len(parameters), strict=True) if own == share],
+         "share": share, "lr": torch.tensor(settings.lr, device=parameters[0].device) if capturable else settings.lr}
+        for share in sorted(set(shares or [1.0]), reverse=True)
+    ]  # fmt: skip
+    return _build(groups, settings, capturable)
+
+
+def _build(parameters: Any, settings: Train, capturable: bool) -> torch.optim.Optimizer:
+    decay, rate = settings.weight_decay, settings.lr  # each group has its own
     if settings.optimiser in ("adam", "adamw"):
         kind = torch.optim.Adam if settings.optimiser == "adam" else torch.optim.AdamW
         return kind(
@@ -39,16 +54,17 @@ def build_optimiser(
             parameters, lr=rate, rho=settings.rho, eps=settings.eps, weight_decay=decay, capturable=capturable
         )
     nesterov = settings.optimiser == "nag"
-    return torch.optim.SGD(parameters, lr=rate, momentum=settings.momentum, weight_decay=decay, nesterov=nesterov)
+    options: dict[str, Any] = {"momentum": settings.momentum, "weight_decay": decay, "nesterov": nesterov}
+    return torch.optim.SGD(parameters, lr=rate, fused=True if capturable else None, **options)
 
 
 def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
     """The rate of the next step, written into the tensor where there is one."""
     for group in optimiser.param_groups:
         if isinstance(group["lr"], Tensor):
-            group["lr"].fill_(rate)
+            group["lr"].fill_(rate * group["share"])
         else:
-            group["lr"] = rate
+            group["lr"] = rate * group["share"]
 
 
 def optimiser_tensors(optimiser: torch.optim.Optimizer, named: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:

@@ -130,7 +130,7 @@ class CapturedStepper(Stepper):
         noise = torch.cuda.get_rng_state(self.world.device)
         places = {name: tensor.to(self.world.device).clone() for name, tensor in batch.tensors().items()}
         here = batch.with_tensors(places)
-        kept = {id(tensor): tensor.clone() for tensor in self._touched()}
+        kept = {id(tensor): tensor.detach().clone() for tensor in self._touched()}
         side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
@@ -153,4 +153,5 @@ class CapturedStepper(Stepper):
         """All that an update changes, each tensor once and always the same object."""
         moments = [value for state in self.optimiser.state.values() for value in state.values()]
         means = [] if self.mean is None else self.mean.mean
-        return [*self.masters.full, *(m for m in moments if isinstance(m, Tensor)), *means, *self.sums.values()]
+        kept = list(self.masters.model.buffers())  # statistics of batches, running means
+        return [*self.masters.full, *kept, *(m for m in moments if isinstance(m, Tensor)), *means, *self.sums.values()]

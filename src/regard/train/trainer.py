@@ -80,7 +80,7 @@ class Trainer:
         model.to(world.device).train()
         self.batches = task.batches(seed=settings.seed, rank=world.rank, world=world.size)
         self.masters = Masters(model, half=settings.precision == "pure_bfloat16")
-        optimiser = build_optimiser(self.masters.full, settings, capturable=settings.capture)
+        optimiser = build_optimiser(self.masters.full, settings, capturable=settings.capture, shares=self._shares())
         self.mean = None if settings.ema is None else RunningMean(model, settings.ema)
         kind = CapturedStepper if settings.capture else Stepper
         self.stepper = kind(self.masters, task, optimiser, settings, world, self.mean)
@@ -127,6 +127,11 @@ class Trainer:
     def _progress(self) -> float:
         by_step = self.step / self.settings.steps
         return by_step if self.settings.seconds is None else max(by_step, self._seconds() / self.settings.seconds)
+
+    def _shares(self) -> list[float]:
+        """Of the learning rate, for each parameter: a model's `rates`, by the beginning of a name, or 1."""
+        rates: Mapping[str, float] = getattr(self.model, "rates", {})
+        return [next((s for start, s in rates.items() if name.startswith(start)), 1.0) for name in self.masters.names]
 
     def _seconds(self) -> float:
         return self.clock.seconds - self.stepper.preparing
@@ -332,8 +337,7 @@ def _check_capture(settings: Train, world: World) -> None:
     if settings.capture and (world.device.type != "cuda" or world.size > 1):
         where = world.device.type if world.size == 1 else f"{world.size} processes"
         raise ConfigError("train.capture", got=where, expected="one CUDA device", cure="set train.capture=false")
-    if settings.capture and (settings.accumulate > 1 or settings.optimiser in ("sgd", "nag")):
-        got = f"accumulate={settings.accumulate}, {settings.optimiser}"
-        raise ConfigError("train.capture", got=got, expected="one batch a step, and adam, adamw or adadelta")
+    if settings.capture and settings.accumulate > 1:
+        raise ConfigError("train.capture", got=f"accumulate={settings.accumulate}", expected="one batch a step")
     if settings.precision == "pure_bfloat16" and world.size > 1:
         raise ConfigError("train.precision", got="pure_bfloat16", expected="one process", cure="use bfloat16")

@@ -1,0 +1,193 @@
+"""Products in a loop over time whose weights get their gradients at once: one product over all steps, after the last.
+
+Left alone, autograd makes the gradient of a weight that T steps use from T small products and T sums as large as the
+weight. Those, not the arithmetic, are most of a recurrent decoder's training step.
+"""
+
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from regard.align import Softmax
+from regard.attention import Attention
+from regard.attention.tracing import watched
+from regard.base import RegardError, ShapeError
+from regard.kernels import reasons_against_triton
+from regard.kernels.additive import WIDEST_SINGLE
+from regard.score import Additive, Concat, Dot, General, ScaledDot, Score, additive
+from regard.score.score import AdditiveForm
+
+
+class StepLinear:
+    """x_t Wᵀ + b for t = 0, 1, …: `shape` is (steps, rows), and each call is one step with x [rows, in].
+
+    `bias` is [out], or [steps, rows, out] with an addend for each row of each step. Nothing has to be closed at the
+    end: what the steps were given is kept, and the gradients of their results, all together, are multiplied with it.
+    A gradient of that gradient is refused.
+
+    >>> product = StepLinear(torch.eye(2), torch.ones(2), shape=(3, 1))
+    >>> product(product(torch.tensor([[1.0, 2.0]])))
+    tensor([[3., 4.]])
+    """
+
+    def __init__(
+        self,
+        weight: Float[Tensor, "o i"],
+        bias: Float[Tensor, " o"] | Float[Tensor, "t n o"] | None = None,
+        *,
+        shape: tuple[int, int],
+    ) -> None:
+        weight, bias = _as_autocast(weight), None if bias is None else _as_autocast(bias)
+        wanted = (*shape, weight.shape[0])
+        if bias is not None and tuple(bias.shape) not in (wanted, wanted[2:]):
+            expected = f"{list(wanted[2:])}, or {list(wanted)}: one for each row of each step"
+            raise ShapeError("the bias does not fit", got=list(bias.shape), expected=expected)
+        weight = weight.contiguous()
+        self._steps = iter(range(shape[0]))
+        self._plain = weight.detach(), None if bias is None else bias.detach()
+        self._given: list[Tensor] = []
+        self._tokens: tuple[Tensor, ...] | None = None
+        if torch.is_grad_enabled() and (weight.requires_grad or (bias is not None and bias.requires_grad)):
+            tokens: Tensor = _Collect.apply(weight, bias, self._given, wanted)  # type: ignore[no-untyped-call]
+            self._tokens = tokens.unbind(0)
+
+    def __call__(self, x: Float[Tensor, "n i"]) -> Float[Tensor, "n o"]:
+        """The next step."""
+        step = next(self._steps, None)
+        if step is None:
+            raise RegardError("there are no more steps", cure="StepLinear(…, shape=(steps, rows)) takes their number")
+        weight, bias = self._plain
+        bias = bias[step] if bias is not None and bias.ndim == 3 else bias
+        x = x.to(weight.dtype)
+        if self._tokens is None:
+            return _linear(x, weight, bias)
+        self._given.append(x.detach())
+        result: Tensor = _Step.apply(x, self._tokens[step], weight, bias)  # type: ignore[no-untyped-call]
+        return result
+
+
+class ProjectedAdditive(Score):
+    """The additive score of a query that is projected already: vᵀ tanh(q + U k)."""
+
+    def __init__(self, v: Float[Tensor, " a"]) -> None:
+        super().__init__()
+        self.v = v
+
+    @property
+    def features(self) -> int:
+        """The width of query and keys."""
+        return self.v.numel()
+
+    def as_additive(self, query: Tensor, keys: Tensor) -> AdditiveForm:
+        """The query as it is."""
+        return AdditiveForm(query, keys, self.v.to(keys.dtype))
+
+    def compare(self, query: Tensor, keys: Tensor) -> Tensor:
+        """Scores of queries against prepared keys."""
+        return additive(*self.as_additive(query, keys))
+
+
+class StepContext:
+    """The contexts of an attention whose keys stay the same from step to step, which get their gradient at the end.
+
+    `StepContext.of` gives one where there are kernels for it; elsewhere, call the attention itself at each step.
+    """
+
+    def __init__(
+        self, score: Score, temperature: float, keys: Tensor, values: Tensor, allowed: Tensor, steps: int
+    ) -> None:
+        from regard.kernels.single_query import StepAttention
+
+        v = None
+        if isinstance(score, Additive | Concat | ProjectedAdditive):
+            v = score.v.to(keys.dtype) / temperature
+        scale = (keys.shape[-1] ** -0.5 if isinstance(score, ScaledDot) else 1.0) / temperature
+        self._score, self._keys = score, keys
+        self._attention = StepAttention(keys, values, v, scale=scale, allowed=allowed, steps=steps)
+
+    @classmethod
+    def of(
+        cls,
+        attention: Attention,
+        keys: Float[Tensor, "n k a"],
+        values: Float[Tensor, "n k d"],
+        *,
+        allowed: Bool[Tensor, "n 1 k"],
+        steps: int,
+        seen_as: nn.Module,
+    ) -> "StepContext | None":
+        """One for prepared keys, in training, if the kernels can do it and nobody watches the weights."""
+        score, align = attention.score, attention.align
+        known = (Additive, Concat, ProjectedAdditive, Dot, ScaledDot, General)
+        if type(score) not in known or type(align) is not Softmax or attention.impl != "auto":
+            return None
+        if not torch.is_grad_enabled() or torch.compiler.is_compiling() or watched(seen_as):
+            return None
+        if (attention.dropout and attention.training) or 0 in (*keys.shape, *values.shape):
+            return None
+        if reasons_against_triton(keys.device, None, keys, values, widest=WIDEST_SINGLE):
+            return None
+        return cls(score, align.temperature, keys, values, allowed, steps)
+
+    def __call__(self, query: Float[Tensor, "n d"]) -> Float[Tensor, "n c"]:
+        """The next step, for one query in each item."""
+        query = query.unsqueeze(1)
+        if self._score.is_additive:
+            query = self._score.as_additive(query, self._keys).query
+        return self._attention(query.to(self._keys.dtype)).squeeze(1)
+
+
+class _Collect(torch.autograd.Function):
+    """Gives each step a token that holds nothing. The gradients of all tokens arrive here, together, at the end."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, weight: Tensor, bias: Tensor | None, given: list[Tensor], shape: tuple[int, int, int]
+    ) -> Tensor:
+        ctx.given, ctx.axes = given, 0 if bias is None else bias.ndim
+        return weight.new_zeros(()).expand(shape)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+        of_weight = of_bias = None
+        if ctx.needs_input_grad[0]:
+            rows = torch.stack(ctx.given).flatten(0, 1)
+            of_weight = grad[: len(ctx.given)].flatten(0, 1).t() @ rows
+        if ctx.needs_input_grad[1]:
+            of_bias = grad if ctx.axes == 3 else grad.sum((0, 1))
+        return of_weight, of_bias, None, None
+
+
+class _Step(torch.autograd.Function):
+    """The product of one step; its token gets the gradient of the result, as if it had been added."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, token: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(weight)
+        return _linear(x, weight, bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, None, None]:
+        [weight] = ctx.saved_tensors
+        return grad @ weight if ctx.needs_input_grad[0] else None, grad, None, None
+
+
+def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    if bias is not None and bias.ndim == 2:
+        return torch.addmm(bias, x, weight.t())
+    return torch.nn.functional.linear(x, weight, bias)
+
+
+def _as_autocast(tensor: Tensor) -> Tensor:
+    """In the dtype of autocast, where that is on: once, not at each step."""
+    kind = tensor.device.type
+    if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
+        return tensor
+    if tensor.dtype == torch.float64:
+        return tensor
+    return tensor.to(torch.get_autocast_dtype(kind))
