@@ -19,7 +19,7 @@ TESTS = ROOT / "tests"
 FILES = sorted(SOURCE.rglob("*.py"))
 RANK = {
     "base": 0,
-    "score": 1, "align": 1, "kernels": 1, "data": 1, "metrics": 1,
+    "kernels": 0.5, "score": 1, "align": 1, "data": 1, "metrics": 1,
     "attention": 2,
     "nn": 3, "decode": 3, "viz": 3,
     "models": 4, "tasks": 4,
@@ -148,6 +148,8 @@ def test_command_line_is_frozen() -> None:
         "train": ["--device", "--help", "--out", "--resume", "--set", "--source", "--target"],
         "evaluate": ["--beam", "--device", "--help", "--split"],
         "translate": search,
+        "caption": ["--beam", "--device", "--help", "--nbest", "--overlay"],
+        "classify": ["--device", "--help", "--path"],
         "report": ["--help", "--out", "--samples", "--split"],
         "list": ["--help"],
         "info": ["--help"],

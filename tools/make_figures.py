@@ -1,33 +1,66 @@
-"""Draw the pictures of the documents that come from results: BLEU by length on Europarl, as in Bahdanau's figure 2.
+"""Draw the pictures of the documents that come from results and from runs.
 
-    python tools/make_figures.py
+    python tools/make_figures.py                BLEU by length on Europarl, as in Bahdanau's figure 2
+    python tools/make_figures.py runs/ram_mini  an example of each run: docs/images/ram_mini.png, and .gif if it moves
 
-The alignment beside it is drawn by the trained model itself; docs/papers/bahdanau.md has the command.
+The alignment beside the first is drawn by the trained model itself; docs/papers/bahdanau.md has the command.
 """
 
+import argparse
 import json
+import shutil
+import tempfile
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from regard.api import length_curve
+from regard import api
 from regard.viz import length_curves, save
 
 ROOT = Path(__file__).parents[1]
+IMAGES = ROOT / "docs" / "images"
 RESULTS = ROOT / "src" / "regard" / "recipes" / "results"
 RUNS = {"RNNsearch": "bahdanau_europarl_en_fr", "without attention": "encoder_decoder_europarl_en_fr"}
 SPLITS = {"test": "Europarl, English to French", "newstest2014": "newstest2014: the same models, out of their domain"}
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="*", type=Path)
+    parser.add_argument("--split", default="test")
+    parser.add_argument("--number", type=int, help="which example (default: the first that a report shows)")
+    asked = parser.parse_args()
+    for run in asked.runs:
+        example(run, asked.split, asked.number)
+    if not asked.runs:
+        lengths()
+
+
+def example(run: Path, split: str, number: int | None) -> None:
+    """One example of a run, under the name of its folder."""
+    model = api.load(run)
+    numbers = api.chosen(model, split, 1) if number is None else [number]
+    (shown,) = api.examples(model, split, numbers)
+    for drawing in shown.drawings[:1]:
+        print(save(drawing.axes(False), IMAGES / f"{model.name}.png"))
+        if drawing.animate is not None:
+            print(drawing.animate(IMAGES / f"{model.name}.gif", False))
+    if not shown.drawings:  # what belongs to the whole run, such as gates
+        with tempfile.TemporaryDirectory() as folder:
+            for path in api.draw(model, split, Path(folder), samples=0):
+                print(shutil.copy(path, IMAGES / f"{model.name}_{path.name}"))
+
+
+def lengths() -> None:
+    """BLEU by length of the source, with and without attention."""
     figure = Figure(figsize=(11, 4))
     for ax, (split, title) in zip(figure.subplots(1, len(SPLITS), sharey=True), SPLITS.items(), strict=True):
         curves = {}
         for label, name in RUNS.items():
             run = json.loads((RESULTS / f"{name}.json").read_text())["runs"][0]
-            curves[label] = length_curve(run["splits"][split])
+            curves[label] = api.length_curve(run["splits"][split])
         length_curves(curves, ax=ax, title=title)
-    print(save(figure, ROOT / "docs" / "images" / "europarl_lengths.png"))
+    print(save(figure, IMAGES / "europarl_lengths.png"))
 
 
 if __name__ == "__main__":

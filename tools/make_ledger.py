@@ -3,7 +3,8 @@
     python tools/make_ledger.py            rewrite what is stale, and name it
     python tools/make_ledger.py --check    change nothing; exit status 1 if a page is stale
 
-A table stands between `<!-- ledger: recipe, recipe -->` and `<!-- end -->`; `all` stands for every recipe.
+A table stands between `<!-- ledger: recipe, recipe -->` and `<!-- end -->`; `all` stands for every recipe. Variants
+of a recipe (results/RECIPE@VARIANT.json) follow it.
 """
 
 import argparse
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from regard.base import write_atomically
 from regard.recipes import RECIPES, table
+from regard.recipes.figures import data_name
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"(<!-- ledger: (?P<names>.*?) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -34,7 +36,7 @@ def made(names: str) -> str:
     if unknown := [name for name in chosen if name not in RECIPES]:
         raise SystemExit(f"there is no recipe {unknown[0]!r}")
     recipes = {name: RECIPES[name]() for name in chosen}
-    data = {name: f"{each.task.corpus} {each.task.source}→{each.task.target}" for name, each in recipes.items()}
+    data = {name: data_name(each.task) for name, each in recipes.items()}
     return table(chosen, {name: each.published for name, each in recipes.items()}, data=data)
 
 

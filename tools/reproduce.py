@@ -76,12 +76,11 @@ def one(name: str, seed: int, splits: list[str], folder: Path, settings: list[st
     for split in splits:
         score = model.evaluate(split)
         api.write_result(model, score)
-        greedy = model.evaluate(split, beam=1).figures
-        found[split] = {
-            "figures": score.figures | {"greedy_tokenized_bleu": greedy["tokenized_bleu"]},
-            "lengths": score.details["lengths"],
-            "signatures": score.details["signatures"],
-        }
+        figures = dict(score.figures)
+        if "tokenized_bleu" in figures:
+            figures["greedy_tokenized_bleu"] = model.evaluate(split, beam=1).figures["tokenized_bleu"]
+        kept = {key: score.details[key] for key in ("lengths", "signatures", "missing") if key in score.details}
+        found[split] = {"figures": figures, **kept}
         print(split, found[split]["figures"], flush=True)
     content = {
         "recipe": name,

@@ -8,7 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from tiny import SIZES, write_text
+from tiny import SIZES, TRAIN, write_captions, write_text
 
 from regard.cli.main import main
 
@@ -46,3 +46,36 @@ def transformer(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(trained: Path, tmp_path: Path) -> Path:
     """A copy of `trained`, to do with as one likes."""
     return shutil.copytree(trained, tmp_path / "run")
+
+
+@pytest.fixture(scope="session")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with 30 painted shapes, and captions.tsv beside it."""
+    return write_captions(tmp_path_factory.mktemp("shapes") / "pictures")
+
+
+@pytest.fixture(scope="session")
+def captioning(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of four steps on them; to be read, not to be changed."""
+    folder = tmp_path_factory.mktemp("runs") / "captioning"
+    files = ["--source", str(pictures.parent / "captions.tsv"), "--target", str(pictures), "--out", str(folder)]
+    sizes = [f"model.{name}_dim=8" for name in ("embed", "hidden", "align", "project")]
+    sizes += [
+        "task.batch_size=8",
+        "task.max_words=10",
+        "task.search.beams=2",
+        "task.search.min_steps=2",
+        "train.warmup=0",
+        *TRAIN,
+    ]
+    assert main(["train", "show_attend_tell/shapes", *files, "--set", *sizes]) == 0
+    return folder
+
+
+@pytest.fixture(scope="session")
+def gazing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of four steps of a model with three glimpses; to be read, not to be changed."""
+    folder = tmp_path_factory.mktemp("runs") / "gazing"
+    sizes = [*(f"model.{name}_dim=8" for name in ("part", "glimpse", "hidden")), "model.glimpses=3"]
+    assert main(["train", "ram/mini", "--out", str(folder), "--set", *sizes, "task.batch_size=8", *TRAIN]) == 0
+    return folder

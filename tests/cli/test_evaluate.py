@@ -1,4 +1,5 @@
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -62,3 +63,36 @@ def test_a_run_without_its_text_says_which_file_is_missing(
     assert main(["evaluate", str(run)]) == 2
     assert capsys.readouterr().err.startswith(f"regard: {gone}: cannot be read: got no such file")
     assert main(["translate", str(run), "the cat."]) == 0  # needs no text
+
+
+def test_figures_of_glimpses(gazing: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = shutil.copytree(gazing, tmp_path / "run")
+    assert main(["evaluate", str(run), "--split", "valid"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    found = json.loads((run / "result_valid.json").read_text())
+    assert lines[0].startswith(f"run on valid: {found['count']} pictures, ")
+    error = next(line for line in lines if line.startswith("  error, %"))
+    assert error.split()[2] == f"{found['figures']['error']:.2f}"
+    assert error.endswith(found["signatures"]["error"])
+    assert any(line.split()[:3] == ["glimpses", "a", "picture"] for line in lines)
+    assert not any("words of the source" in line for line in lines)
+
+
+def test_figures_of_captions(captioning: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = shutil.copytree(captioning, tmp_path / "run")
+    assert main(["evaluate", str(run), "--beam", "1"]) == 0
+    said = capsys.readouterr().out
+    found = json.loads((run / "result_test.json").read_text())
+    assert found["search"]["beams"] == 1
+    lines = said.splitlines()
+    for n in range(1, 5):
+        plain = next(line for line in lines if line.startswith(f"  BLEU-{n}  "))
+        assert plain.split()[1] == f"{found['figures'][f'bleu_{n}']:.2f}"
+        assert plain.endswith("bp:no")
+        assert any(
+            line.startswith(f"  BLEU-{n}, with brevity penalty") and line.endswith("bp:closest") for line in lines
+        )
+    for name in ("METEOR, exact and stem", "CIDEr-D", "words a caption", "captions a second"):
+        assert f"  {name}" in said
+    if "meteor" in found["missing"]:
+        assert any(line.startswith("  METEOR ") and line.endswith(found["missing"]["meteor"]) for line in lines)

@@ -1,25 +1,39 @@
 import pytest
 
+from regard.cli.listing import OURS
 from regard.cli.main import main
 from regard.models import MODELS
 from regard.recipes import RECIPES, figure
+from regard.recipes.figures import data_name
+
+OWN = ("tatoeba", "europarl", "svhn", "flickr8k")  # no address publishes them
 
 
-def test_every_recipe_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_recipe_has_a_line_below_its_task(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list"]) == 0
-    head, *lines = capsys.readouterr().out.splitlines()
-    rows = {line.split()[0]: line for line in lines if "/" in line.split(" ")[0]}
-    assert list(rows) == list(RECIPES)
-    columns = [head.index(name) for name in ("paper", "data", "ours, beam", "ours, greedy", "to compare")]
-    for name, build in RECIPES.items():
-        recipe, line = build(), rows[name]
-        year, data, beam, greedy, published = (
-            line[start:end].strip() for start, end in zip(columns, [*columns[1:], None], strict=True)
-        )
-        assert year == str(MODELS[recipe.paper].year)
-        own = " *" if recipe.task.corpus in ("tatoeba", "europarl") else ""
-        assert data == f"{recipe.task.corpus} {recipe.task.source}→{recipe.task.target}{own}"
-        assert beam == (figure(name) or "")
-        assert greedy == (figure(name, "greedy_tokenized_bleu") or "")
-        assert published == recipe.published
+    lines = capsys.readouterr().out.splitlines()
+    seen = []
+    for task, ours in OURS.items():
+        start = lines.index(task) + 2
+        head = lines[start]
+        columns = [head.index(name) for name in ("paper", "data", *ours, "to compare")]
+        for line in lines[start + 1 : lines.index("", start)]:
+            name = line.split()[0]
+            recipe = RECIPES[name]()
+            year, data, *figures, published = (
+                line[left:right].strip() for left, right in zip(columns, [*columns[1:], None], strict=True)
+            )
+            assert MODELS[recipe.paper].task == task
+            assert year == str(MODELS[recipe.paper].year)
+            own = " *" if data_name(recipe.task).split()[0].strip(",") in OWN else ""
+            assert data == data_name(recipe.task) + own
+            assert figures == [figure(name, keys) or "" for keys in ours.values()]
+            assert published == recipe.published
+            seen.append(name)
+    assert sorted(seen) == sorted(RECIPES)
     assert lines[-1].startswith("regard train RECIPE")
+
+
+def test_columns_are_figures_of_their_task() -> None:
+    assert next(iter(OURS["captioning"].values())) == ["bleu_1", "bleu_2", "bleu_3", "bleu_4"]
+    assert "error" in OURS["classification"]["ours, error in %"]

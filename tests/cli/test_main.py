@@ -215,5 +215,6 @@ def test_a_terminal_that_lacks_our_signs_shows_others(monkeypatch: pytest.Monkey
 
 def test_the_module_is_the_command() -> None:
     run = subprocess.run([sys.executable, "-m", "regard", "--help"], capture_output=True, text=True, check=True)
-    for command in ("demo", "train", "evaluate", "translate", "report", "list", "info", "tour"):
+    commands = ("demo", "train", "evaluate", "translate", "caption", "classify", "report", "list", "info", "tour")
+    for command in commands:
         assert f"\n    {command}" in run.stdout

@@ -54,3 +54,16 @@ def test_an_error_ends_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(KeyError), Progress(Train(steps=4)) as progress:
         progress("step", {})  # without its number
     assert terminal.getvalue().endswith("\n")
+
+
+def test_what_is_computed_before_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress(Train(steps=4)) as progress:
+        for done in (1000, 2000):
+            progress("prepare", {"what": "features", "done": done, "of": 2000})
+    assert capsys.readouterr().err == "features: 2,000\n"
+
+
+def test_speed_is_in_what_a_task_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress(Train(steps=4), unit="images") as progress:
+        progress("train", {"step": 4, "loss": 3.25, "per_second": 1234.5, "seconds": 1.2})
+    assert capsys.readouterr().err == "step      4   loss 3.250      1,234 images/s\n"

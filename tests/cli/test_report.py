@@ -32,3 +32,15 @@ def test_two_runs_side_by_side(run: Path, tmp_path: Path, monkeypatch: pytest.Mo
     assert text.count("<article") == 2  # each has both translations
     assert text.count('class="output"') == 4
     assert (run / "result_valid.json").exists()
+
+
+def test_runs_of_different_tasks_are_refused(
+    run: Path, gazing: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "report.html"
+    assert main(["report", str(run), str(gazing), "--out", str(page)]) == 2
+    text = (
+        "these runs are of different tasks: got run (translation), gazing (classification). Cure: make one report for"
+    )
+    assert capsys.readouterr().err.startswith(f"regard: {text}")
+    assert not page.exists()

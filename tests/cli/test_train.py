@@ -136,3 +136,49 @@ def test_two_processes_train_one_model(text: Path, trained: Path, tmp_path: Path
     assert done.stdout == f"3,005 parameters, in {folder}\nnext: regard evaluate {folder}\n"  # said once
     assert losses(folder) == pytest.approx(losses(trained), rel=1e-3)
     assert api.load(folder).translate("the cat.").text
+
+
+# ── pictures, from the first step to the report ─────────────────────────────────────────────────────────────────────
+
+
+def test_a_model_learns_where_to_look(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """ram/mini as it stands: trained, evaluated, drawn, used, reported."""
+    folder, page = tmp_path / "run", tmp_path / "report.html"
+    assert main(["train", "ram/mini", "--out", str(folder), "--device", "cpu"]) == 0
+    said = capsys.readouterr()
+    assert " images/s" in said.err
+    assert "run on test: 300 pictures" in said.out
+    assert json.loads((folder / "result_test.json").read_text())["figures"]["error"] <= 12
+    drawn = sorted((folder / "pictures").iterdir())
+    assert [path.suffix for path in drawn].count(".png") == 4
+    assert [path.suffix for path in drawn].count(".gif") == 1
+    assert all(f"\n  {path}\n" in said.out for path in drawn)
+    assert said.out.endswith(f"next: regard report {folder}, or regard classify {folder} picture.png\n")
+    model = api.load(folder, device="cpu")
+    pictures = model.task.held_out("test")
+    wrong = 0
+    for number in range(20):
+        found = model.classify(api.pixels(pictures.images[number]))
+        wrong += found.text != str(pictures.labels[number, 0].item())
+    assert wrong <= 5
+    assert main(["report", str(folder), "--out", str(page), "--samples", "1"]) == 0
+    assert "data:image/gif" in page.read_text()
+
+
+def test_a_model_learns_to_say_what_it_sees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """show_attend_tell/shapes as it stands."""
+    folder, page = tmp_path / "run", tmp_path / "report.html"
+    assert main(["train", "show_attend_tell/shapes", "--out", str(folder), "--device", "cpu"]) == 0
+    said = capsys.readouterr()
+    assert "run on test: 100 pictures" in said.out
+    assert "bp:no" in said.out
+    assert json.loads((folder / "result_test.json").read_text())["figures"]["exact"] >= 0.9
+    assert len(list((folder / "pictures").glob("overlay_*.png"))) == 4
+    pictures = api.load(folder, device="cpu").task.splits["test"]
+    (tmp_path / "scene.png").write_bytes(pictures.read(pictures.names[0]))
+    overlay = tmp_path / "words.png"
+    assert main(["caption", str(folder), str(tmp_path / "scene.png"), "--overlay", str(overlay)]) == 0
+    assert capsys.readouterr().out == f"{pictures.captions[0][0]}\n"
+    assert overlay.read_bytes().startswith(b"\x89PNG")
+    assert main(["report", str(folder), "--out", str(page), "--samples", "1"]) == 0
+    assert pictures.captions[0][0] in page.read_text()

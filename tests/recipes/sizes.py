@@ -1,14 +1,16 @@
 """What the tests of recipes share: counting parameters without memory, and recipes small enough to run."""
 
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
 
 import torch
 from torch import nn
 
-from regard.data import Vocabulary, WordCodec
+from regard.data import Pictures, Vocabulary, WordCodec
+from regard.data.shapes import shapes
 from regard.models import MODELS
 from regard.recipes import RECIPES, Recipe, build_model
-from regard.tasks import Translation
+from regard.tasks import Captioning, Classification, EncoderConfig, Translation
 
 VOCABULARIES = {
     "tatoeba_plain": (960, 1011),
@@ -25,15 +27,63 @@ SMALL: dict[str, object] = {
     "dropout": 0.0,
 }
 WORDS = [f"word{number}" for number in range(46)]  # and four specials
+TASK = {name: MODELS[build().paper].task for name, build in RECIPES.items()}
+PICTURES = {  # channels, side, labels, classes of each data set
+    "digits": (1, 28, 1, 10),
+    "mnist": (1, 28, 1, 10),
+    "svhn": (3, 64, 6, 11),
+    "cifar10": (3, 32, 1, 10),
+}
 
 
 def parameters(name: str) -> int:
     """How many a recipe has at its true vocabulary; on the meta device, so none of them takes memory."""
     recipe = RECIPES[name]()
+    if TASK[name] == "classification":
+        with torch.device("meta"):
+            model = MODELS[recipe.paper].model(few_pictures(recipe).fill(recipe.model))
+        return sum(parameter.numel() for parameter in model.parameters())
     source, target = VOCABULARIES[recipe.task.corpus]
     with torch.device("meta"):
         model = MODELS[recipe.paper].model(replace(recipe.model, source_vocabulary=source, target_vocabulary=target))
     return sum(parameter.numel() for parameter in model.parameters())
+
+
+def tiny(config: Any) -> Any:
+    """A model's config in small sizes, and the configs inside it."""
+    changes: dict[str, Any] = {}
+    for each in fields(config):
+        value = getattr(config, each.name)
+        if is_dataclass(value):
+            changes[each.name] = tiny(value)
+        elif each.name.endswith("dim") and value:
+            changes[each.name] = 8
+        elif each.name in ("glimpses", "depth"):
+            changes[each.name] = {"glimpses": 2, "depth": 8}[each.name]
+    return replace(config, **changes)
+
+
+def seeing(recipe: Recipe) -> tuple[nn.Module, Classification | Captioning]:
+    """A recipe on pictures in a tiny size, with a few pictures of the right shape."""
+    torch.manual_seed(0)
+    task = _captions(recipe) if MODELS[recipe.paper].task == "captioning" else few_pictures(recipe)
+    return build_model(replace(recipe, model=tiny(recipe.model)), task), task
+
+
+def few_pictures(recipe: Recipe) -> Classification:
+    """The task of a recipe with six pictures of the right shape."""
+    channels, side, labels, classes = PICTURES[recipe.task.dataset]
+    images = torch.randint(0, 256, (6, channels, side, side), dtype=torch.uint8)
+    wanted = torch.arange(6 * labels).view(6, labels) % classes
+    names = tuple(str(number) for number in range(classes))
+    few = Pictures(images, wanted[:, 0] if labels == 1 else wanted, names)
+    return Classification(replace(recipe.task, batch_size=4), splits={"train": few, "valid": few, "test": few})
+
+
+def _captions(recipe: Recipe) -> Captioning:
+    encoder = EncoderConfig("patches", size=56, keep=False)
+    config = replace(recipe.task, encoder=encoder, finetune=False, jitter=0, min_count=1, batch_size=4, max_words=10)
+    return Captioning(config, splits=shapes((6, 2, 2)))
 
 
 def small(recipe: Recipe) -> tuple[nn.Module, Translation]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from sizes import WORDS, small
+from sizes import TASK, WORDS, few_pictures, seeing, small
 
 from regard.base import ConfigError, RegardError, from_json, to_json
 from regard.data import Codec, Vocabulary, WordCodec, collate
@@ -22,10 +22,12 @@ from regard.recipes import (
     with_files,
 )
 from regard.recipes.recipe import FORMAT
-from regard.tasks import Search, Translation
+from regard.tasks import Captioning, CaptioningConfig, Search, Translation
 
-FILES = ("bahdanau", "convs2s", "encoder_decoder", "gnmt", "luong", "transformer")
+FILES = {name.partition("/")[0]: name.partition("/")[0] for name in RECIPES} | {"nonlocal": "nonlocal_net"}
 EVERY = pytest.mark.parametrize("name", RECIPES)
+OF_TEXT = pytest.mark.parametrize("name", [name for name in RECIPES if TASK[name] == "translation"])
+OF_PICTURES = pytest.mark.parametrize("name", [name for name in RECIPES if TASK[name] != "translation"])
 
 
 def codec(*words: str) -> WordCodec:
@@ -35,13 +37,13 @@ def codec(*words: str) -> WordCodec:
 @EVERY
 def test_a_name_is_a_file_and_a_function(name: str) -> None:
     file, _, function = name.partition("/")
-    assert RECIPES[name] is getattr(importlib.import_module(f"regard.recipes.{file}"), function)
+    assert RECIPES[name] is getattr(importlib.import_module(f"regard.recipes.{FILES[file]}"), function)
     assert inspect.getdoc(RECIPES[name])
 
 
 @pytest.mark.parametrize("file", FILES)
 def test_every_public_function_is_on_the_menu(file: str) -> None:
-    module = importlib.import_module(f"regard.recipes.{file}")
+    module = importlib.import_module(f"regard.recipes.{FILES[file]}")  # `nonlocal` is a word of the language
     own = {
         f"{file}/{name}"
         for name, function in inspect.getmembers(module, inspect.isfunction)
@@ -50,19 +52,44 @@ def test_every_public_function_is_on_the_menu(file: str) -> None:
     assert own == {name for name in RECIPES if name.startswith(f"{file}/")}
 
 
+@OF_TEXT
+def test_the_data_decides_the_vocabularies(name: str) -> None:
+    recipe = RECIPES[name]()
+    assert (recipe.model.source_vocabulary, recipe.model.target_vocabulary) == (0, 0)
+
+
 @EVERY
 def test_settings_survive_a_folder(name: str, tmp_path: Path) -> None:
     recipe = RECIPES[name]()
     assert isinstance(recipe.model, MODELS[recipe.paper].config)
-    assert (recipe.model.source_vocabulary, recipe.model.target_vocabulary) == (0, 0)  # the data says
     assert from_json(type(recipe.model), to_json(recipe.model)) == recipe.model
-    one = codec("a")
-    save_recipe(tmp_path, recipe, Translation(recipe.task, codecs=(one, one)))
+    if TASK[name] == "translation":
+        one = codec("a")
+        save_recipe(tmp_path, recipe, Translation(recipe.task, codecs=(one, one)))
+    elif TASK[name] == "classification":
+        save_recipe(tmp_path, recipe, few_pictures(recipe))
+    else:
+        words = Vocabulary(["a"])
+        save_recipe(tmp_path, recipe, Captioning(recipe.task, vocabulary=words, encoder=object()))
+        assert load_task(tmp_path, recipe).vocabulary == words
     assert load_recipe(tmp_path) == recipe
     assert json.loads((tmp_path / "recipe.json").read_text())["format"] == FORMAT
 
 
-@EVERY
+@OF_PICTURES
+def test_a_small_one_sees_and_has_gradients(name: str) -> None:
+    model, task = seeing(RECIPES[name]())
+    loss = task.loss(model, next(task.batches(seed=0))).total
+    loss.backward()
+    assert torch.isfinite(loss)
+    grads = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    assert len(grads) > 3
+    assert all(torch.isfinite(grad).all() for grad in grads)
+    score = task.evaluate(model, task.tests[0])
+    assert 0 <= score.figures[score.best] <= 100
+
+
+@OF_TEXT
 def test_a_small_one_translates_and_has_gradients(name: str) -> None:
     model, task = small(RECIPES[name]())
     assert task.vocabularies == (50, 50)
@@ -111,6 +138,19 @@ def test_own_files_are_found_from_everywhere(tmp_path: Path, monkeypatch: pytest
         str(tmp_path / "b.en"),
     )
     assert with_files(RECIPES["luong/dot"](), "a.tsv", None).task.target_file is None
+
+
+def test_own_captions_and_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    task = with_files(RECIPES["show_attend_tell/shapes"](), "a.tsv", "pictures").task
+    assert isinstance(task, CaptioningConfig)
+    assert (task.dataset, task.caption_file, task.folder) == (
+        "files",
+        str(tmp_path / "a.tsv"),
+        str(tmp_path / "pictures"),
+    )
+    with pytest.raises(ConfigError, match=r"ram takes no files of your own: got a\.tsv\. Cure: leave --source out"):
+        with_files(RECIPES["ram/mini"](), "a.tsv", None)
 
 
 def test_model_and_paper_agree() -> None:

@@ -1,3 +1,4 @@
+import io
 import re
 from html.parser import HTMLParser
 from importlib import resources
@@ -8,10 +9,11 @@ import torch
 
 from regard.base import ConfigError, ShapeError
 from regard.viz import RunReport, Sample, report_page
+from regard.viz.embed import LEVELS, Picture, PlaceMap
 from regard.viz.page import _LEVELS
 
 EVIL = "<b>&\"'</script><script>alert(1)</script>"
-VOID = {"meta", "br", "wbr", "img", "link", "input", "hr"}
+VOID = {"meta", "br", "wbr", "img", "link", "input", "hr", "source"}
 LENGTHS = [("1–10", 30.0, 80), ("11–20", None, 0), ("21–30", 12.0, 7)]
 RECORDS = [
     {"step": 1, "kind": "train", "loss": 4.0},
@@ -282,3 +284,61 @@ def test_the_script_has_the_same_levels():
 def test_wrong_reports(runs, error, message):
     with pytest.raises(error, match=message):
         report_page(runs, title="t")
+
+
+# ── pictures ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def png(shade=0, size=(6, 4)):
+    from PIL import Image
+
+    content = io.BytesIO()
+    Image.new("L", size, shade).save(content, "PNG")
+    return content.getvalue()
+
+
+@pytest.fixture(scope="module")
+def seeing():
+    wide = PlaceMap("every place", png(3), np.full((2, 2, 2, 2), 0.25))
+    samples = [
+        Sample("picture 1", "7", "7 (99 %)", thumbnail=png(1), pictures=[Picture("a path", png(2), png(9))]),
+        Sample("picture 2", "3", "8 (51 %)", thumbnail=png(4)),
+    ]
+    runs = [
+        RunReport("looks", samples=samples, curves=[{"step": s, "kind": "valid", "error": 9.0 - s} for s in (1, 2)]),
+        RunReport(
+            "gates", samples=[Sample("picture 1", "7", "1 (40 %)", maps=[wide])], pictures=[Picture(EVIL, png(5))]
+        ),
+    ]
+    return report_page(runs, title="Pictures", figure=("error", "Error, %"), samples="Pictures & more")
+
+
+def test_pictures_are_inside_the_page(seeing):
+    page = Page(seeing)
+    files = [attrs["src"] for attrs in page.all("img")] + [attrs["srcset"] for attrs in page.all("source")]
+    assert len(files) == 2 + 2 + 1 + 1  # thumbnails; a path and gates; a map; the dark path
+    assert all(file.startswith("data:image/png;base64,") for file in files)
+    assert "img-src data:" in next(attrs["content"] for attrs in page.all("meta") if "http-equiv" in attrs)
+    assert all(attrs["alt"] for attrs in page.all("img"))
+    assert EVIL not in seeing
+
+
+def test_runs_share_a_picture(seeing):
+    page = Page(seeing)
+    assert len(page.all("article")) == 2
+    first = seeing[seeing.index("<article") : seeing.index("</article>")]
+    assert first.count('class="output"') == 2  # what both said of it
+    assert first.count('class="thumbnail"') == 1
+    assert first.index('class="shown"') < first.index('class="places"')
+    assert "<summary>Attention</summary>" in first
+    assert "<summary>" not in seeing[seeing.index("</article>") :]  # the second has nothing to show
+
+
+def test_sections_have_the_names_of_the_task(seeing):
+    assert re.findall(r"<h2>(.*?)</h2>", seeing) == ["Runs", "Curves", "Inside", "Pictures &amp; more"]
+    assert re.findall(r"<figcaption>([^<]+)</figcaption>", seeing) == ["Error, % during training"]
+
+
+def test_the_script_knows_the_levels_of_maps():
+    script = resources.files("regard.viz").joinpath("page.js").read_text(encoding="utf-8")
+    assert f"parseInt(digit, 16) / {LEVELS}" in script

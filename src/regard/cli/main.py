@@ -17,6 +17,9 @@ EXAMPLES = """examples:
   regard train bahdanau/plain_en_fr --set train.steps=500 model.align=entmax
   regard train luong/local_p --source a.de --target a.en
   regard translate tatoeba-en-fr "I lost my keys." --heatmap keys.png
+  regard train ram/mini                          a model that looks around, on embedded digits; draws where it looked
+  regard classify runs/ram_mini digit.png --path path.png
+  regard caption runs/show_attend_tell_flickr8k_soft photo.jpg --overlay words.png
   regard report runs/a runs/b
 """
 
@@ -40,13 +43,14 @@ def parser() -> argparse.ArgumentParser:
     train.add_argument("recipe", help="its name, as `regard list` has it")
     train.add_argument("--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE", dest="settings",
                        help="settings, such as train.steps=500 model.align=entmax")  # fmt: skip
-    train.add_argument("--source", metavar="FILE", help="your own text, a sentence a line; without --target a TSV")
-    train.add_argument("--target", metavar="FILE", help="its translation, line by line")
+    train.add_argument("--source", metavar="FILE", help="your own text, a sentence a line; without --target a TSV; "
+                       "or captions, lines of picture<TAB>caption")  # fmt: skip
+    train.add_argument("--target", metavar="FILE", help="its translation, line by line; or the folder of the pictures")
     train.add_argument("--out", metavar="FOLDER", help="run folder (default: runs/RECIPE)")
     train.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
     train.add_argument("--device", default="auto", help="cpu, cuda or auto (default)")
 
-    evaluate = commands.add_parser("evaluate", help="BLEU with signature, chrF, BLEU by length, decoding speed")
+    evaluate = commands.add_parser("evaluate", help="every figure of a run, with signatures: BLEU, errors, speed")
     evaluate.add_argument("run", help="a run folder, or a model that ships with the package")
     evaluate.add_argument("--split", help="such as valid, test, test2016, newstest2014 (default: the first test set)")
     evaluate.add_argument("--beam", type=int, help="beams (default: the recipe's)")
@@ -64,11 +68,25 @@ def parser() -> argparse.ArgumentParser:
     translate.add_argument("--heads", action="store_true", help="one picture for each layer and head")
     translate.add_argument("--device", default="auto", help="cpu, cuda or auto (default)")
 
+    caption = commands.add_parser("caption", help="say what pictures show, with one overlay for each word")
+    caption.add_argument("run", help="a run folder")
+    caption.add_argument("pictures", nargs="+", metavar="picture", help="PNG, JPEG, WebP, … files")
+    caption.add_argument("--overlay", metavar="FILE", help="draw where each word looked: .png .pdf .svg")
+    caption.add_argument("--beam", type=int, help="beams (default: the recipe's)")
+    caption.add_argument("--nbest", type=int, default=1, help="captions of each picture (default: 1)")
+    caption.add_argument("--device", default="auto", help="cpu, cuda or auto (default)")
+
+    classify = commands.add_parser("classify", help="recognise pictures, with the path of the glimpses")
+    classify.add_argument("run", help="a run folder")
+    classify.add_argument("pictures", nargs="+", metavar="picture", help="PNG, JPEG, WebP, … files")
+    classify.add_argument("--path", metavar="FILE", help="draw where it looked: .png .pdf .svg, or .gif, which moves")
+    classify.add_argument("--device", default="auto", help="cpu, cuda or auto (default)")
+
     report = commands.add_parser("report", help="one HTML page for several runs")
     report.add_argument("runs", nargs="+", metavar="run")
     report.add_argument("--out", default="report.html", metavar="FILE", help="the page (default: report.html)")
     report.add_argument("--split", help="which test set (default: the first)")
-    report.add_argument("--samples", type=int, default=8, help="sentences to show (default: 8)")
+    report.add_argument("--samples", type=int, default=8, help="sentences or pictures to show (default: 8)")
 
     commands.add_parser("list", help="every recipe: paper, data, our numbers, and what they compare with")
     commands.add_parser("info", help="versions, hardware, and which path each score and alignment takes here")
@@ -125,6 +143,14 @@ def _run(asked: argparse.Namespace) -> None:
             from regard.cli.translate import translate
 
             translate(asked)
+        case "caption":
+            from regard.cli.caption import caption
+
+            caption(asked)
+        case "classify":
+            from regard.cli.classify import classify
+
+            classify(asked)
         case "report":
             from regard.cli.report import report
 

@@ -12,8 +12,8 @@ from regard.train import Train
 class Progress:
     """Call it with every event of a training; lines go above the bar. Without a terminal there are lines only."""
 
-    def __init__(self, settings: Train, name: str = "") -> None:
-        self.settings = settings
+    def __init__(self, settings: Train, name: str = "", unit: str = "tokens") -> None:
+        self.settings, self.unit = settings, unit
         by_time = settings.seconds is not None
         self.bar = tqdm(
             total=settings.steps if settings.seconds is None else max(1, round(settings.seconds)),
@@ -26,15 +26,20 @@ class Progress:
 
     def __call__(self, kind: str, facts: Mapping[str, Any]) -> None:
         """One event."""
-        if kind == "step":
+        if kind == "prepare":
+            self.bar.set_postfix_str(f"{facts['what']}: {facts['done']:,} of {facts['of']:,}")
+            if self.bar.disable and facts["done"] == facts["of"]:
+                self._say(f"{facts['what']}: {facts['of']:,}")
+        elif kind == "step":
             if self.settings.seconds is None:
                 self.bar.update(facts["step"] - self.bar.n)
         elif kind == "train":
             if self.settings.seconds is not None:
                 self.bar.update(min(round(facts["seconds"]), self.bar.total) - self.bar.n)
-            self.bar.set_postfix_str(f"loss {facts['loss']:.3f}, {facts['per_second']:,.0f} tokens/s")
+            speed = f"{facts['per_second']:8,.0f} {self.unit}/s"
+            self.bar.set_postfix_str(f"loss {facts['loss']:.3f}, {speed.strip()}")
             if self.bar.disable:
-                self._say(f"step {facts['step']:6}   loss {facts['loss']:.3f}   {facts['per_second']:8,.0f} tokens/s")
+                self._say(f"step {facts['step']:6}   loss {facts['loss']:.3f}   {speed}")
         elif kind == "valid":
             figures = {k: v for k, v in facts.items() if k not in ("kind", "step", "seconds")}
             self._say(f"step {facts['step']:6}   valid: " + ", ".join(f"{k} {v:.3f}" for k, v in figures.items()))

@@ -5,27 +5,54 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from regard import api
-from regard.base import ConfigError
+from regard.base import ConfigError, MissingExtra
+from regard.cli.evaluate import tell
 from regard.cli.progress import Progress
+from regard.models import MODELS
 from regard.recipes import RECIPES, Recipe, change, find_recipe, load_recipe, with_files
+from regard.recipes.figures import SHOWN
 from regard.train import checkpoints, joined
+
+PICTURES = "pictures"  # in a run folder
 
 
 def train(asked: Namespace) -> None:
     """Train, or go on with a run; under `torchrun` every process does its part."""
     folder = Path(asked.out or Path("runs") / asked.recipe.replace("/", "_"))
     recipe = _recipe(asked, folder)
+    kind = MODELS[recipe.paper].task
     with joined(asked.device) as world:
         fitted = api.fit_device(recipe, world)
         saved = checkpoints(folder / "checkpoints") if asked.resume else []
-        with Progress(fitted.train, asked.recipe) if world.is_first else nullcontext() as watch:
+        with Progress(fitted.train, asked.recipe, SHOWN[kind].unit) if world.is_first else nullcontext() as watch:
             model = api.train(fitted, folder, world=world, resume=asked.resume, watch=watch)
-        if world.is_first:
+        first = world.is_first
+        if first:
             begun = f", from {saved[-1].name} on" if saved else ""
             print(f"{model.num_parameters:,} parameters, in {folder}{begun}")
             if fitted != recipe:
                 print(f"on this machine: {fitted.train.precision}, without captured graphs")
-            print(f"next: regard evaluate {folder}")
+    if first and kind == "translation":
+        print(f"next: regard evaluate {folder}")
+    elif first:
+        _show(model, folder)
+
+
+def _show(model: api.Model, folder: Path) -> None:
+    """What a model of pictures can do now: its figures on the test set, and pictures of where it looked."""
+    split = api.first_test(model)
+    score = model.evaluate(split)
+    api.write_result(model, score)
+    print()
+    tell(model, score)
+    try:
+        drawn = api.draw(model, split, folder / PICTURES)
+    except MissingExtra as error:
+        print(f"\nno pictures: {error}")
+        drawn = []
+    if drawn:
+        print("\nPictures:", *drawn, sep="\n  ")
+    print(f"\nnext: regard report {folder}, or regard {SHOWN[model.kind].use} {folder} picture.png")
 
 
 def _recipe(asked: Namespace, folder: Path) -> Recipe:
@@ -38,6 +65,8 @@ def _recipe(asked: Namespace, folder: Path) -> Recipe:
             raise ConfigError(f"{folder} is a run of {begun.paper}", got=asked.recipe, cure=cure)
         recipe = begun
     if asked.source is not None:
+        if MODELS[recipe.paper].task == "captioning" and asked.target is None:
+            raise ConfigError("captions need their pictures", got="no --target", cure="--target FOLDER")
         recipe = with_files(recipe, asked.source, asked.target)
     elif asked.target is not None:
         raise ConfigError("--target needs --source", cure="give both files, or one TSV as --source")

@@ -18,6 +18,7 @@ def translate(asked: Namespace) -> None:
     """Print a translation for each sentence; with --nbest the score before it."""
     _check(asked)
     model = api.load(asked.run, device=asked.device)
+    model.must_be("translation", "texts")
     options = _options(model, asked)
     first: Prediction | None = None
     for chunk in _chunks(_lines(asked)):

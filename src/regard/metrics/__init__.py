@@ -1,6 +1,7 @@
 """Measures: strings and tokens in, numbers and signatures out; weights in, spread and alignment error out. No torch."""
 
 from regard.metrics.attention import alignment_error_rate, entropy, hard_links, support_size
+from regard.metrics.captions import CaptionBleu, Judged, caption_bleu, cider, meteor, meteor_exact_stem, score_captions
 from regard.metrics.translation import (
     Bleu,
     Bucket,
@@ -15,14 +16,21 @@ from regard.metrics.translation import (
 __all__ = [
     "Bleu",
     "Bucket",
+    "CaptionBleu",
     "Chrf",
+    "Judged",
     "alignment_error_rate",
     "bleu",
     "bleu_by_length",
+    "caption_bleu",
     "chrf",
+    "cider",
     "clipped_precision",
     "entropy",
     "hard_links",
+    "meteor",
+    "meteor_exact_stem",
+    "score_captions",
     "support_size",
     "tokenized_bleu",
 ]

@@ -1,7 +1,16 @@
 """One paper, one file: a frozen config, a class, presets. MODELS says where each comes from."""
 
 from regard.models.bahdanau import Bahdanau, BahdanauConfig, bahdanau_base
+from regard.models.classifier import (
+    Classified,
+    Convolutional,
+    ConvolutionalConfig,
+    FullyConnected,
+    FullyConnectedConfig,
+)
 from regard.models.convs2s import ConvS2S, ConvS2SConfig, convs2s_base, convs2s_iwslt
+from regard.models.dram import DRAM, DRAMConfig, dram_pairs, dram_svhn
+from regard.models.dt_ram import DTRAM, DTRAMConfig
 from regard.models.encoder_decoder import (
     Cho,
     ChoConfig,
@@ -10,8 +19,14 @@ from regard.models.encoder_decoder import (
     cho_base,
     sutskever_base,
 )
+from regard.models.glimpse import Glimpsed
 from regard.models.gnmt import GNMT, GNMTConfig, gnmt_base
 from regard.models.luong import Luong, LuongConfig, luong_global, luong_local_p
+from regard.models.nonlocal_net import NonLocalConfig, NonLocalNet, nonlocal_resnet20, nonlocal_resnet56
+from regard.models.ram import RAM, RAMConfig, ram_28, ram_60, ram_100
+from regard.models.resnet import ResNet, ResNetConfig, resnet20, resnet32, resnet56
+from regard.models.senet import SENet, SENetConfig, se_resnet20, se_resnet32, se_resnet56
+from regard.models.show_attend_tell import Captioned, ShowAttendTell, ShowAttendTellConfig, show_attend_tell_flickr8k
 from regard.models.transformer import Transformer, TransformerConfig, transformer_base, transformer_big
 from regard.models.translator import Memory, Paper, Translated, Translator
 
@@ -51,22 +66,81 @@ MODELS: dict[str, Paper] = {
         "Attention Is All You Need",
         "https://arxiv.org/abs/1706.03762",
     ),
+    "ram": Paper(
+        RAM, RAMConfig, 2014, "Recurrent Models of Visual Attention", "https://arxiv.org/abs/1406.6247",
+        "classification",
+    ),
+    "fully_connected": Paper(
+        FullyConnected, FullyConnectedConfig, 2014,
+        "Recurrent Models of Visual Attention, the fully connected baseline",
+        "https://arxiv.org/abs/1406.6247", "classification",
+    ),
+    "convolutional": Paper(
+        Convolutional, ConvolutionalConfig, 2014, "Recurrent Models of Visual Attention, the convolutional baseline",
+        "https://arxiv.org/abs/1406.6247", "classification",
+    ),
+    "dram": Paper(
+        DRAM, DRAMConfig, 2015, "Multiple Object Recognition with Visual Attention",
+        "https://arxiv.org/abs/1412.7755", "classification",
+    ),
+    "dt_ram": Paper(
+        DTRAM, DTRAMConfig, 2017, "Dynamic Computational Time for Visual Attention",
+        "https://arxiv.org/abs/1703.10332", "classification",
+    ),
+    "show_attend_tell": Paper(
+        ShowAttendTell, ShowAttendTellConfig, 2015,
+        "Show, Attend and Tell: Neural Image Caption Generation with Visual Attention",
+        "https://arxiv.org/abs/1502.03044", "captioning",
+    ),
+    "resnet": Paper(
+        ResNet, ResNetConfig, 2016, "Deep Residual Learning for Image Recognition",
+        "https://arxiv.org/abs/1512.03385", "classification",
+    ),
+    "senet": Paper(
+        SENet, SENetConfig, 2018, "Squeeze-and-Excitation Networks",
+        "https://arxiv.org/abs/1709.01507", "classification",
+    ),
+    "nonlocal": Paper(
+        NonLocalNet, NonLocalConfig, 2018, "Non-local Neural Networks",
+        "https://arxiv.org/abs/1711.07971", "classification",
+    ),
 }  # fmt: skip
 
 __all__ = [
+    "DRAM",
+    "DTRAM",
     "GNMT",
     "MODELS",
+    "RAM",
     "Bahdanau",
     "BahdanauConfig",
+    "Captioned",
     "Cho",
     "ChoConfig",
+    "Classified",
     "ConvS2S",
     "ConvS2SConfig",
+    "Convolutional",
+    "ConvolutionalConfig",
+    "DRAMConfig",
+    "DTRAMConfig",
+    "FullyConnected",
+    "FullyConnectedConfig",
     "GNMTConfig",
+    "Glimpsed",
     "Luong",
     "LuongConfig",
     "Memory",
+    "NonLocalConfig",
+    "NonLocalNet",
     "Paper",
+    "RAMConfig",
+    "ResNet",
+    "ResNetConfig",
+    "SENet",
+    "SENetConfig",
+    "ShowAttendTell",
+    "ShowAttendTellConfig",
     "Sutskever",
     "SutskeverConfig",
     "Transformer",
@@ -77,9 +151,23 @@ __all__ = [
     "cho_base",
     "convs2s_base",
     "convs2s_iwslt",
+    "dram_pairs",
+    "dram_svhn",
     "gnmt_base",
     "luong_global",
     "luong_local_p",
+    "nonlocal_resnet20",
+    "nonlocal_resnet56",
+    "ram_28",
+    "ram_60",
+    "ram_100",
+    "resnet20",
+    "resnet32",
+    "resnet56",
+    "se_resnet20",
+    "se_resnet32",
+    "se_resnet56",
+    "show_attend_tell_flickr8k",
     "sutskever_base",
     "transformer_base",
     "transformer_big",

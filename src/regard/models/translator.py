@@ -46,8 +46,9 @@ class Translator(nn.Module):
 class Paper(NamedTuple):
     """Where a model comes from."""
 
-    model: type[Translator]
+    model: type[nn.Module]
     config: type
     year: int
     title: str
     link: str
+    task: str = "translation"  # of TASKS

@@ -1,25 +1,58 @@
 """Parts that models share."""
 
 from regard.nn.attentions import build_attention
+from regard.nn.batched import StepContext, StepLinear
 from regard.nn.dropout import Dropout
+from regard.nn.efficientnet import Backbone, EfficientNetLite0, Encoder, Features, Patches, efficientnet_lite0
 from regard.nn.loss import token_divergence, token_loss
+from regard.nn.nonlocal_block import NonLocal
 from regard.nn.output import DeepOutput
-from regard.nn.recurrent import Bidirectional, LSTMState, StackedLSTM, final_output, padding, reverse, run_lstm
+from regard.nn.recurrent import (
+    Bidirectional,
+    LSTMState,
+    StackedLSTM,
+    StepLSTM,
+    final_output,
+    gru_step,
+    lstm_step,
+    padding,
+    reverse,
+    run_lstm,
+)
+from regard.nn.reward import MovingBaseline, baseline_error, leave_one_out, reinforce
+from regard.nn.squeeze import SqueezeExcitation
 from regard.nn.transformer import DecoderLayer, EncoderLayer, FeedForward, Residual
 
 __all__ = [
+    "Backbone",
     "Bidirectional",
     "DecoderLayer",
     "DeepOutput",
     "Dropout",
+    "EfficientNetLite0",
+    "Encoder",
     "EncoderLayer",
+    "Features",
     "FeedForward",
     "LSTMState",
+    "MovingBaseline",
+    "NonLocal",
+    "Patches",
     "Residual",
+    "SqueezeExcitation",
     "StackedLSTM",
+    "StepContext",
+    "StepLSTM",
+    "StepLinear",
+    "baseline_error",
     "build_attention",
+    "efficientnet_lite0",
     "final_output",
+    "gru_step",
+    "leave_one_out",
+    "lstm_step",
     "padding",
+    "reinforce",
     "reverse",
     "run_lstm",
     "token_divergence",

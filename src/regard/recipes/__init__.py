@@ -2,11 +2,25 @@
 
 from collections.abc import Callable
 
-from regard.recipes import bahdanau, convs2s, encoder_decoder, gnmt, luong, transformer
+from regard.recipes import (
+    bahdanau,
+    convs2s,
+    dram,
+    dt_ram,
+    encoder_decoder,
+    gnmt,
+    luong,
+    nonlocal_net,
+    ram,
+    senet,
+    show_attend_tell,
+    transformer,
+)
 from regard.recipes.ledger import entry, figure, table
 from regard.recipes.recipe import (
     Recipe,
     build_model,
+    build_task,
     change,
     find_recipe,
     load_recipe,
@@ -37,12 +51,34 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "transformer/multi30k_en_de": transformer.multi30k_en_de,
     "transformer/tatoeba_en_fr": transformer.tatoeba_en_fr,
     "transformer/europarl_en_fr": transformer.europarl_en_fr,
+    "ram/mini": ram.mini,
+    "ram/mnist28": ram.mnist28,
+    "ram/translated60": ram.translated60,
+    "ram/cluttered60": ram.cluttered60,
+    "ram/cluttered100": ram.cluttered100,
+    "ram/fully_connected": ram.fully_connected,
+    "ram/convolutional": ram.convolutional,
+    "dram/pairs": dram.pairs,
+    "dram/sums": dram.sums,
+    "dram/svhn": dram.svhn,
+    "dt_ram/mnist28": dt_ram.mnist28,
+    "dt_ram/cluttered60": dt_ram.cluttered60,
+    "show_attend_tell/shapes": show_attend_tell.shapes,
+    "show_attend_tell/flickr8k_soft": show_attend_tell.flickr8k_soft,
+    "show_attend_tell/flickr8k_hard": show_attend_tell.flickr8k_hard,
+    "show_attend_tell/flickr8k_mean": show_attend_tell.flickr8k_mean,
+    "senet/cifar10": senet.cifar10,
+    "senet/cifar10_56": senet.cifar10_56,
+    "senet/plain": senet.plain,
+    "senet/plain_56": senet.plain_56,
+    "nonlocal/cifar10": nonlocal_net.cifar10,
 }
 
 __all__ = [
     "RECIPES",
     "Recipe",
     "build_model",
+    "build_task",
     "change",
     "entry",
     "figure",

@@ -9,23 +9,22 @@ from typing import Any
 from torch import nn
 
 from regard.base import ConfigError, RegardError, did_you_mean, from_json, override, to_json, write_atomically
-from regard.data import Codec, codec_from_json
 from regard.models import MODELS, Paper
-from regard.tasks import Translation, TranslationConfig
+from regard.tasks import TASKS, CaptioningConfig, Kept, Kind, TranslationConfig
 from regard.train import Train
 
-RECIPE, SOURCE, TARGET = "recipe.json", "source.json", "target.json"
+RECIPE = "recipe.json"
 FORMAT = 1
 RESTORE = "restore it, or train anew"
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """One run. `model` is the config of `paper`; its vocabulary sizes are filled in from the data."""
+    """One run. `model` is the config of `paper`, and what the data decides is filled in; `task` is that of its task."""
 
     paper: str  # of MODELS
     model: Any
-    task: TranslationConfig
+    task: Any
     train: Train
     note: str = ""  # what it reproduces, in a line
     published: str = ""  # the number to compare with, and whose it is
@@ -45,21 +44,33 @@ def change(recipe: Recipe, settings: Sequence[str]) -> Recipe:
 
 
 def with_files(recipe: Recipe, source: str, target: str | None) -> Recipe:
-    """The recipe on the user's own text: two files line by line, or one with a tab between the sides."""
+    """The recipe on the user's own data.
+
+    Text: two files line by line, or one with a tab between the sides. Pictures: a file of captions, and their folder.
+    """
     first, second = str(Path(source).absolute()), None if target is None else str(Path(target).absolute())
-    return replace(recipe, task=replace(recipe.task, corpus="files", source_file=first, target_file=second))
+    if isinstance(recipe.task, TranslationConfig):
+        return replace(recipe, task=replace(recipe.task, corpus="files", source_file=first, target_file=second))
+    if isinstance(recipe.task, CaptioningConfig):
+        task = replace(recipe.task, dataset="files", caption_file=first, folder=second)
+        return replace(recipe, task=task)
+    raise ConfigError(f"{recipe.paper} takes no files of your own", got=source, cure="leave --source out")
 
 
-def build_model(recipe: Recipe, task: Translation) -> nn.Module:
-    """The model of a recipe, for the vocabularies of its task."""
-    source, target = task.vocabularies
+def build_task(recipe: Recipe) -> Any:
+    """The task of a recipe, with its data still to be read."""
+    return _kind(recipe).task(recipe.task)
+
+
+def build_model(recipe: Recipe, task: Kept) -> nn.Module:
+    """The model of a recipe, for the data of its task."""
     paper = _paper(recipe.paper)
     kind = type(recipe.model).__name__
     if kind != paper.config.__name__:
         got = f"paper={recipe.paper} and {kind}"
         cure = "take a recipe of that paper: `regard list`"
         raise ConfigError("model and paper differ", got=got, expected=paper.config.__name__, cure=cure)
-    config = replace(recipe.model, source_vocabulary=source, target_vocabulary=target)
+    config = task.fill(recipe.model)
     try:
         return paper.model(config)
     except RegardError:
@@ -69,13 +80,10 @@ def build_model(recipe: Recipe, task: Translation) -> nn.Module:
         raise ConfigError("there is no model of these sizes", got=str(error), cure=cure) from error
 
 
-def save_recipe(folder: Path, recipe: Recipe, task: Translation) -> None:
-    """recipe.json and the units of both languages."""
+def save_recipe(folder: Path, recipe: Recipe, task: Kept) -> None:
+    """recipe.json, and what the task keeps beside it."""
+    task.save(folder)
     content = {"format": FORMAT, **to_json(recipe)}
-    source, target = task.codecs
-    write_atomically(folder / SOURCE, source.to_json())
-    if target is not source:
-        write_atomically(folder / TARGET, target.to_json())
     write_atomically(folder / RECIPE, json.dumps(content, indent=1, ensure_ascii=False))
 
 
@@ -97,26 +105,19 @@ def load_recipe(folder: Path) -> Recipe:
     try:
         paper = _paper(str(content.get("paper", "")))
         content["model"] = from_json(paper.config, content.get("model"), where="model.")
+        content["task"] = from_json(TASKS[paper.task].config, content.get("task"), where="task.")
         return from_json(Recipe, content)
     except RegardError as error:
         raise RegardError(f"{path} is no recipe: {error}") from error
 
 
-def load_task(folder: Path, recipe: Recipe) -> Translation:
-    """The task of a run folder, with its own units; its text is read only when asked for."""
-    source = _codec(folder / SOURCE)
-    shared = recipe.task.joint and recipe.task.units != "words"
-    return Translation(recipe.task, codecs=(source, source if shared else _codec(folder / TARGET)))
+def load_task(folder: Path, recipe: Recipe) -> Any:
+    """The task of a run folder; its data is read only when asked for."""
+    return _kind(recipe).task.load(folder, recipe.task)
 
 
-def _codec(path: Path) -> Codec:
-    try:
-        return codec_from_json(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        got = (error.strerror or str(error)).lower()
-        raise RegardError(f"{path} cannot be read", got=got, expected="the units of the run", cure=RESTORE) from error
-    except (ValueError, TypeError, AttributeError) as error:
-        raise RegardError(f"{path} cannot be read", got=str(error), cure=RESTORE) from error
+def _kind(recipe: Recipe) -> Kind:
+    return TASKS[_paper(recipe.paper).task]
 
 
 def _paper(name: str) -> Paper:

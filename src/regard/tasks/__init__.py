@@ -1,19 +1,39 @@
 """Tasks: batches, loss, figures, predictions. A task knows no model by name; recipes bring the two together."""
 
+from regard.tasks.captioning import Caption, Captioning, CaptioningConfig
+from regard.tasks.classification import Classification, ClassificationConfig, Recognised
+from regard.tasks.features import EncoderConfig, Viewer
 from regard.tasks.search import Prediction, Search, translate_texts
-from regard.tasks.task import Batch, Batches, Loss, Score, Task
+from regard.tasks.task import Batch, Batches, Kept, Kind, Loss, Score, Task
 from regard.tasks.translation import Translation, TranslationConfig, read_splits
 
+TASKS: dict[str, Kind] = {
+    "translation": Kind(Translation, TranslationConfig),
+    "classification": Kind(Classification, ClassificationConfig),
+    "captioning": Kind(Captioning, CaptioningConfig),
+}
+
 __all__ = [
+    "TASKS",
     "Batch",
     "Batches",
+    "Caption",
+    "Captioning",
+    "CaptioningConfig",
+    "Classification",
+    "ClassificationConfig",
+    "EncoderConfig",
+    "Kept",
+    "Kind",
     "Loss",
     "Prediction",
+    "Recognised",
     "Score",
     "Search",
     "Task",
     "Translation",
     "TranslationConfig",
+    "Viewer",
     "read_splits",
     "translate_texts",
 ]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -82,3 +83,27 @@ class Task(Protocol):
     def evaluate(self, model: torch.nn.Module, split: str) -> Score:
         """Figures on held-out data."""
         ...
+
+
+@runtime_checkable
+class Kept(Task, Protocol):
+    """What recipes and run folders ask of a task besides.
+
+    It also has `config`, its settings, and `tests`, the names of its test sets, the usual one first. They are no part
+    of the protocol: a check of types would ask for them, and so read the data.
+    """
+
+    def fill(self, model_config: Any) -> Any:
+        """A model's config with what the data decides: vocabularies, classes, sizes."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """What a run folder needs besides recipe.json."""
+        ...
+
+
+class Kind(NamedTuple):
+    """A task and its settings."""
+
+    task: Any
+    config: type

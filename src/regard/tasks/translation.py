@@ -5,12 +5,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import nn
 
-from regard.base import ConfigError, did_you_mean
+from regard.base import ConfigError, RegardError, did_you_mean, write_atomically
 from regard.data import (
     CORPORA,
     PAD,
@@ -21,6 +22,7 @@ from regard.data import (
     SubwordCodec,
     TokenBatches,
     WordCodec,
+    codec_from_json,
     evaluation_batches,
     read_parallel,
     split_by_source,
@@ -33,6 +35,7 @@ from regard.tasks.search import Prediction, Search, translate_texts
 from regard.tasks.task import Loss, Score
 
 Splits = dict[str, ParallelText]
+SOURCE, TARGET = "source.json", "target.json"  # in a run folder
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,30 @@ class Translation:
     def vocabularies(self) -> tuple[int, int]:
         """The sizes of source and target vocabulary: what a model's config needs."""
         return len(self.codecs[0]), len(self.codecs[1])
+
+    @property
+    def tests(self) -> list[str]:
+        """The test sets of the text, the usual one first: "test", or "test2016" and others."""
+        return [name for name in self.splits if name.startswith("test")]
+
+    def fill(self, model_config: Any) -> Any:
+        """A model's config with the sizes of the vocabularies."""
+        source, target = self.vocabularies
+        return replace(model_config, source_vocabulary=source, target_vocabulary=target)
+
+    def save(self, folder: Path) -> None:
+        """The units of both languages."""
+        source, target = self.codecs
+        write_atomically(folder / SOURCE, source.to_json())
+        if target is not source:
+            write_atomically(folder / TARGET, target.to_json())
+
+    @classmethod
+    def load(cls, folder: Path, config: TranslationConfig) -> "Translation":
+        """The task of a run folder, with its own units; its text is read only when asked for."""
+        source = _codec(folder / SOURCE)
+        shared = config.joint and config.units != "words"
+        return cls(config, codecs=(source, source if shared else _codec(folder / TARGET)))
 
     def batches(self, *, seed: int, rank: int = 0, world: int = 1) -> TokenBatches:
         """Training batches without end, for one of `world` ranks."""
@@ -248,6 +275,17 @@ def _subwords(lines: Sequence[str], units: Literal["bpe", "unigram"], size: int)
 
 def _cased(lines: Sequence[str], lower: bool) -> Sequence[str]:
     return [line.lower() for line in lines] if lower else lines
+
+
+def _codec(path: Path) -> Codec:
+    cure = "restore it, or train anew"
+    try:
+        return codec_from_json(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        got = (error.strerror or str(error)).lower()
+        raise RegardError(f"{path} cannot be read", got=got, expected="the units of the run", cure=cure) from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise RegardError(f"{path} cannot be read", got=str(error), cure=cure) from error
 
 
 def _check(config: TranslationConfig) -> None:

@@ -106,5 +106,39 @@ function alignment(map) {
   }
 }
 
+/* Maps of positions: point at a place of a picture, and what it attends to lights up. */
+function positions(figure) {
+  const [rows, columns] = figure.dataset.places.split(",").map(Number), [down, across] = figure.dataset.keys.split(",").map(Number);
+  const board = figure.querySelector(".board"), svg = board.querySelector("svg"), ring = board.querySelector("i");
+  const readout = figure.querySelector(".readout"), size = down * across;
+  let last = -1;
+
+  function show(row, column) {
+    const place = row * columns + column;
+    if (place === last) return;
+    last = place;
+    const levels = figure.dataset.levels.slice(place * size, (place + 1) * size);
+    svg.replaceChildren();
+    [...levels].forEach((digit, n) => {
+      if (digit === "0") return;
+      const rect = document.createElementNS(svg.namespaceURI, "rect");
+      const facts = { x: n % across, y: Math.floor(n / across), width: 1, height: 1, "fill-opacity": parseInt(digit, 16) / 15 };
+      for (const [name, value] of Object.entries(facts)) rect.setAttribute(name, value);
+      svg.append(rect);
+    });
+    ring.style.left = `${(100 * (column + 0.5)) / columns}%`;
+    ring.style.top = `${(100 * (row + 0.5)) / rows}%`;
+    readout.textContent = `row ${row + 1} of ${rows}, column ${column + 1} of ${columns}`;
+  }
+  function point(event) {
+    const area = board.getBoundingClientRect();
+    const row = Math.floor(((event.clientY - area.top) / area.height) * rows);
+    const column = Math.floor(((event.clientX - area.left) / area.width) * columns);
+    if (row >= 0 && column >= 0 && row < rows && column < columns) show(row, column);
+  }
+  for (const kind of ["pointermove", "pointerdown"]) board.addEventListener(kind, point);
+}
+
 document.querySelectorAll(".map").forEach(alignment);
+document.querySelectorAll(".places").forEach(positions);
 addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((part) => { part.open = true; }));

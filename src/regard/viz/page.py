@@ -26,6 +26,7 @@ from regard.viz.curves import (
     length_curves,
     loss_curves,
 )
+from regard.viz.embed import Picture, PlaceMap, map_html, picture_html, thumbnail_html
 
 Matrix = NDArray[np.float64]
 
@@ -55,10 +56,12 @@ _INKS = {  # what the figures are drawn in, as the page's style names it: a dark
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """One translation, with its alignment where the system has attention.
+    """One translation or one picture, with what the system attended to where it has attention.
 
-    `rows` are the output tokens, `columns` the source tokens, `weights` is [t k]; several references are lines of
-    `reference_text`. `panels` are further weights by name, such as heads and layers, for a chooser.
+    `source_text` is the sentence, or names the picture; several references are lines of `reference_text`. Of text,
+    `rows` are the output tokens, `columns` the source tokens, `weights` is [t k], and `panels` are further weights by
+    name, such as heads and layers, for a chooser. Of a picture, `thumbnail` is a PNG file of it, and `pictures` and
+    `maps` are drawings of what was looked at.
     """
 
     source_text: str
@@ -68,6 +71,9 @@ class Sample:
     columns: Sequence[str] = ()
     weights: Any = None
     panels: Mapping[str, Any] = field(default_factory=dict)
+    thumbnail: bytes = b""
+    pictures: Sequence[Picture] = ()
+    maps: Sequence[PlaceMap] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +82,7 @@ class RunReport:
 
     `description` names the paper; addresses in it become links. `scores` and `facts` are rows of the table, a second
     line of a value is small print: `{"BLEU": "28.4\\nnrefs:1|case:mixed|…"}`. `curves` are the records of
-    metrics.jsonl, `lengths` are triples (label, bleu, count).
+    metrics.jsonl, `lengths` are triples (label, bleu, count). `pictures` are drawings of the run as a whole.
     """
 
     name: str
@@ -86,12 +92,22 @@ class RunReport:
     curves: Sequence[Mapping[str, Any]] = ()
     lengths: Sequence[LengthBucket | Sequence[Any]] = ()
     samples: Sequence[Sample] = ()
+    pictures: Sequence[Picture] = ()
 
 
-def report_page(runs: Sequence[RunReport], *, title: str, intro: str = "") -> str:
-    """One HTML document: a table of the runs, their curves, and their translations of the same sentences side by side.
+def report_page(
+    runs: Sequence[RunReport],
+    *,
+    title: str,
+    intro: str = "",
+    figure: tuple[str, str] = ("bleu", "BLEU"),
+    samples: str = "Translations",
+) -> str:
+    """One HTML document: a table of the runs, their curves, and what they made of the same sentences or pictures.
 
-    Alignments answer to the pointer; without scripts they are pictures. Blank lines part the paragraphs of `intro`.
+    Alignments and maps answer to the pointer; without scripts they are pictures. Blank lines part the paragraphs of
+    `intro`. `figure` is what is drawn beside the loss, its name in the records and its label; `samples` is the heading
+    of the examples.
 
     >>> page = report_page([RunReport("RNNsearch", scores={"BLEU": "26.75"})], title="English → French")
     >>> page.startswith("<!doctype html>"), "26.75" in page, "<script src" in page
@@ -103,7 +119,12 @@ def report_page(runs: Sequence[RunReport], *, title: str, intro: str = "") -> st
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ConfigError("runs must have different names", got=f"{', '.join(twice)} twice", cure="rename one of them")
     paragraphs = "\n".join(f'<p dir="auto">{_linked(part)}</p>' for part in re.split(r"\n\s*\n", intro) if part.strip())
-    sections = {"Runs": _table(runs), "Curves": _figures(runs), "Translations": _samples(runs)}
+    sections = {
+        "Runs": _table(runs),
+        "Curves": _figures(runs, *figure),
+        "Inside": _pictures(runs),
+        _text(samples): _samples(runs),
+    }
     return Template(_file("page.html")).substitute(
         title=_text(title),
         intro=paragraphs,
@@ -165,8 +186,8 @@ def _value(value: object) -> str:
     return _linked(first) + (f"<small>{_linked(rest).replace('|', '|<wbr>')}</small>" if rest.strip() else "")
 
 
-def _figures(runs: Sequence[RunReport]) -> str:
-    """BLEU by length, once for each set of buckets; loss and BLEU by step."""
+def _figures(runs: Sequence[RunReport], key: str, label: str) -> str:
+    """BLEU by length, once for each set of buckets; loss and the figure that counts by step."""
     buckets = {run.name: [as_bucket(run.name, bucket) for bucket in run.lengths] for run in runs}
     sharing: dict[tuple[tuple[str, int], ...], set[str]] = {}
     for name, line in buckets.items():
@@ -178,12 +199,12 @@ def _figures(runs: Sequence[RunReport]) -> str:
         figures.append(("BLEU by length of the source", length_curves(lines)))
     records = {run.name: run.curves for run in runs}
     every = [record for run in runs for record in run.curves if finite(record.get("step")) is not None]
-    for name, y in (("Loss", "loss"), ("BLEU during training", "bleu")):
+    for name, y in (("Loss", "loss"), (f"{label} during training", key)):
         points = [sum(finite(record.get(y)) is not None for record in run.curves) for run in runs]
-        if every and max(points) > (y == "bleu"):  # one evaluation is no curve
-            figures.append((name, loss_curves(records, y=y, ylabel="BLEU" if y == "bleu" else y)))
+        if every and max(points) > (y != "loss"):  # one evaluation is no curve
+            figures.append((name, loss_curves(records, y=y, ylabel=label if y == key else y)))
     drawn = "\n".join(
-        f"<figure>\n<figcaption>{name}</figcaption>\n{_inline(ax, f'f{place}', name)}\n</figure>"
+        f"<figure>\n<figcaption>{_text(name)}</figcaption>\n{_inline(ax, f'f{place}', name)}\n</figure>"
         for place, (name, ax) in enumerate(figures, 1)
     )
     return f'<div class="figures">\n{drawn}\n</div>' if drawn else ""
@@ -218,8 +239,14 @@ def _shorter(path: str) -> str:
     return re.sub(r"\s+(?=[A-Za-z])|(?<=[A-Za-z])\s+|\s+(?=\")", "", path).replace("\n", " ")
 
 
+def _pictures(runs: Sequence[RunReport]) -> str:
+    """Drawings of whole runs, run by run."""
+    drawn = [picture_html(each, _named(place, run.name)) for place, run in enumerate(runs) for each in run.pictures]
+    return '<div class="pictures">\n' + "\n".join(drawn) + "\n</div>" if drawn else ""
+
+
 def _samples(runs: Sequence[RunReport]) -> str:
-    """The sentences in the order in which they come, each with the outputs of all runs that have it."""
+    """Sentences or pictures in the order in which they come, each with the outputs of all runs that have it."""
     sentences: dict[str, list[tuple[int, Sample]]] = {}
     for place, run in enumerate(runs):
         for sample in run.samples:
@@ -230,13 +257,23 @@ def _samples(runs: Sequence[RunReport]) -> str:
         texts = [_line("Reference", line, "reference") for line in dict.fromkeys(lines)]
         texts += [_line(_named(place, runs[place].name), sample.output_text) for place, sample in found]
         maps = [_alignment(place, runs[place].name, number, sample) for place, sample in found]
+        maps += [_shown(_named(place, runs[place].name), sample) for place, sample in found]
         drawn = "\n".join(part for part in maps if part)
         opened = " open" if number <= _OPEN else ""
-        more = f'<details{opened}><summary>Alignments</summary>\n<div class="maps">\n{drawn}\n</div>\n</details>\n'
+        seen = "Attention" if any(sample.pictures or sample.maps for _, sample in found) else "Alignments"
+        more = f'<details{opened}><summary>{seen}</summary>\n<div class="maps">\n{drawn}\n</div>\n</details>\n'
         head = f'<h3><b>{number}</b><span dir="auto">{_text(source)}</span></h3>'
+        if small := next((sample.thumbnail for _, sample in found if sample.thumbnail), b""):
+            head += "\n" + thumbnail_html(small, source)
         body = '<dl class="texts">\n' + "\n".join(texts) + "\n</dl>\n" + (more if drawn else "")
         blocks.append(f'<article class="sample">\n{head}\n{body}</article>')
     return "\n".join(blocks)
+
+
+def _shown(name: str, sample: Sample) -> str:
+    """The drawings of one sample."""
+    pictures = [picture_html(picture, name) for picture in sample.pictures]
+    return "\n".join([*pictures, *(map_html(each, name) for each in sample.maps)])
 
 
 def _line(label: str, text: str, kind: str = "output") -> str:

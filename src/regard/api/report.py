@@ -1,0 +1,156 @@
+"""The report: several runs of one task on one page, with figures, curves, examples and pictures."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from regard.api.examples import Drawing, Example, chosen, examples, overviews
+from regard.api.model import Model
+from regard.api.pictures import animated, as_png, rendered
+from regard.api.runs import length_curve, read_json, result
+from regard.base import ConfigError, RegardError, to_json
+from regard.models import MODELS
+from regard.recipes.figures import SHOWN, data_name
+from regard.train.records import METRICS
+from regard.viz import RunReport, Sample, report_page
+from regard.viz.embed import Picture, PlaceMap
+
+SCORES = {  # rows of the table, several figures in one where they belong together; `regard evaluate` has them all
+    "translation": {"BLEU, tokenised": ["tokenized_bleu"], "BLEU": ["bleu"], "chrF": ["chrf"]},
+    "classification": {
+        "Error, %": ["error"], "Error of labels, %": ["label_error"], "Glimpses a picture": ["steps"],
+    },
+    "captioning": {
+        "BLEU-1 to 4": [f"bleu_{n}" for n in range(1, 5)],
+        "with brevity penalty": [f"bleu_{n}_brevity" for n in range(1, 5)],
+        "METEOR": ["meteor"], "METEOR, exact and stem": ["meteor_exact_stem"], "CIDEr-D": ["cider"],
+    },
+}  # fmt: skip
+CURVES = {"translation": "BLEU", "classification": "Error, %", "captioning": "BLEU-4"}
+SPEED = {"sentences_per_second": "sentences/s", "captions_per_second": "captions/s"}
+
+
+def report(runs: Sequence[Model], *, split: str = "test", samples: int = 8, title: str = "", intro: str = "") -> str:
+    """One self-contained HTML page for several runs of one task: scores, curves, examples with what they attend to."""
+    if samples < 0:
+        raise ConfigError("samples", got=samples, expected="0 or more")
+    if not runs:
+        raise ConfigError("a report needs runs", got="none", expected="at least one")
+    if len({run.kind for run in runs}) > 1:
+        got = ", ".join(f"{run.name} ({run.kind})" for run in runs)
+        raise RegardError("these runs are of different tasks", got=got, cure="make one report for each task")
+    shown = SHOWN[runs[0].kind]
+    names = _distinct([run.name for run in runs])
+    views = [_view(run, name, split, samples) for run, name in zip(runs, names, strict=True)]
+    return report_page(
+        views,
+        title=title or " · ".join(names),
+        intro=intro,
+        figure=(shown.counts, CURVES[runs[0].kind]),
+        samples=shown.samples,
+    )
+
+
+def _view(model: Model, name: str, split: str, samples: int) -> RunReport:
+    paper, found = MODELS[model.recipe.paper], result(model, split)
+    records = _records(model.folder / METRICS)
+    several = examples(model, split, chosen(model, split, samples))
+    return RunReport(
+        name,
+        description=f"{paper.title} ({paper.year}) {paper.link}",
+        scores=_scores(model.kind, found),
+        facts=_facts(model, split, found, records),
+        curves=[record for record in records if record["kind"] != "end"],
+        lengths=length_curve(found) if "lengths" in found else (),
+        samples=[_sample(model, example, place) for place, example in enumerate(several)],
+        pictures=[_picture(drawing) for drawing in overviews(model, split)],
+    )
+
+
+def _scores(kind: str, found: dict[str, Any]) -> dict[str, str]:
+    """Figures with their signatures, or with the reason why there is none."""
+    figures, signatures, missing = found["figures"], found["signatures"], found.get("missing", {})
+    decimals, scores = 2 if kind == "classification" else 1, {}
+    for label, keys in SCORES[kind].items():
+        first = keys[0]
+        if first in figures:
+            text = signatures.get(SHOWN[kind].figures[first].signature or first, "")
+            scores[label] = " / ".join(f"{figures[key]:.{decimals}f}" for key in keys) + (f"\n{text}" if text else "")
+        elif first in missing:
+            scores[label] = f"–\n{missing[first]}"
+    return scores
+
+
+def _facts(model: Model, split: str, found: dict[str, Any], records: list[dict[str, Any]]) -> dict[str, str]:
+    end: dict[str, Any] = next((record for record in records if record["kind"] == "end"), {})
+    path = model.folder / "environment.json"
+    machine = read_json(path, cure="delete it") if path.exists() else {}
+    speed = [f"{found['figures'][key]:.0f} {unit}" for key, unit in SPEED.items() if key in found["figures"]]
+    decoding = ""
+    if speed:
+        beams = found.get("search", to_json(model.task.config.search))["beams"]
+        decoding = f"{speed[0]}\nbeam {beams}"
+    count = found.get("count", found.get("sentences"))
+    facts = {
+        "Parameters": f"{model.num_parameters:,}",
+        "Updates": f"{end['step']:,}" if end else "",
+        "Training": f"{end['seconds'] / 60:.1f} min" if end else "",
+        "Machine": machine.get("gpu") or (f"{machine['processor']}, {machine['threads']} threads" if machine else ""),
+        "Decoding": decoding,
+        "Test set": f"{_data(model)}, {split}\n{count} {SHOWN[model.kind].things}",
+    }
+    return {key: value for key, value in facts.items() if value}
+
+
+def _data(model: Model) -> str:
+    return str(model.recipe.task.corpus) if model.kind == "translation" else data_name(model.recipe.task)
+
+
+def _sample(model: Model, example: Example, place: int) -> Sample:
+    if model.kind == "translation":
+        return _translation(model, example, place)
+    pictures = [_picture(drawing) for drawing in example.drawings]
+    if place == 0:
+        moving = [drawing for drawing in example.drawings if drawing.animate is not None]
+        pictures += [
+            Picture("step by step", animated(drawing, dark=False), animated(drawing, dark=True)) for drawing in moving
+        ]
+    small = b"" if example.image is None else as_png(example.image)
+    maps = [PlaceMap(f"what each place attends to, {name}", small, weights) for name, weights in example.maps.items()]
+    return Sample(example.source, example.reference, example.output, thumbnail=small, pictures=pictures, maps=maps)
+
+
+def _translation(model: Model, example: Example, place: int) -> Sample:
+    found = example.said
+    layers = model.heads(found) if place < 3 else {}
+    several = {f"{name} · head {head}": panel for name, heads in layers.items() if heads.ndim == 3
+               for head, panel in enumerate(heads)}  # fmt: skip
+    return Sample(
+        example.source,
+        example.reference,
+        example.output,
+        rows=found.tokens,
+        columns=found.source_tokens,
+        weights=found.weights,
+        panels=several,
+    )
+
+
+def _picture(drawing: Drawing) -> Picture:
+    return Picture(drawing.title, rendered(drawing, dark=False), rendered(drawing, dark=True))
+
+
+def _distinct(names: list[str]) -> list[str]:
+    return [name if names.count(name) == 1 else f"{name} ({place + 1})" for place, name in enumerate(names)]
+
+
+def _records(path: Path) -> list[dict[str, Any]]:
+    """What a training wrote."""
+    records = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+        try:
+            records.append(json.loads(line))
+        except ValueError:
+            continue  # a process is writing this line, or was killed while it did
+    return records

@@ -1,0 +1,195 @@
+"""Pictures with labels, one split in memory, and batches that are rows of it: the pictures stay on the device.
+
+>>> pictures = Pictures(torch.zeros(3, 1, 2, 2, dtype=torch.uint8), torch.tensor([1, 0, 1]), ("no", "yes"))
+>>> pictures.size, pictures.channels, pictures.name(pictures.labels[0])
+(3, 1, 'yes')
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Int, UInt8
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.base import ConfigError, ShapeError
+from regard.data.parallel import DataError
+
+IGNORE = -100  # in place of a label: there is none here
+END = "<end>"  # the class that ends a sequence of labels
+
+
+@dataclass(frozen=True, eq=False)
+class Pictures:
+    """One split: pictures, one label or s labels for each (padded by `IGNORE`), and the names of the classes."""
+
+    images: Tensor  # uint8 [n c h w]
+    labels: Tensor  # int64 [n] or [n s]
+    classes: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if self.images.dtype != torch.uint8 or self.images.ndim != 4:
+            got = f"{self.images.dtype} {list(self.images.shape)}"
+            raise ShapeError("Pictures images", got=got, expected="uint8 [n c h w]")
+        if self.labels.ndim not in (1, 2) or len(self.labels) != len(self.images):
+            expected = f"[{len(self.images)}] or [{len(self.images)} s]"
+            raise ShapeError("Pictures labels", got=list(self.labels.shape), expected=expected)
+
+    @property
+    def size(self) -> int:
+        """How many pictures there are."""
+        return len(self.images)
+
+    @property
+    def channels(self) -> int:
+        """1 for grey, 3 for colours."""
+        return self.images.shape[1]
+
+    def to(self, device: str | torch.device) -> "Pictures":
+        """The same on another device."""
+        return replace(self, images=self.images.to(device), labels=self.labels.to(device))
+
+    def take(self, rows: slice | Tensor) -> "Pictures":
+        """Some of them."""
+        return replace(self, images=self.images[rows], labels=self.labels[rows])
+
+    def name(self, label: int | Tensor) -> str:
+        """What a label is called; nothing where there is none."""
+        number = int(label)
+        return "" if number == IGNORE else self.classes[number]
+
+
+class Facts(NamedTuple):
+    """What a model must know of the data: kept in a run folder, so that it needs no data to recognise pictures."""
+
+    classes: tuple[str, ...]  # what a label may say
+    labels: int  # how many each picture has, at most
+    channels: int
+    image_size: int  # the height and width that a model sees
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """A batch: which pictures."""
+
+    rows: Int[Tensor, " b"]
+
+    @property
+    def count(self) -> int:
+        """Pictures."""
+        return len(self.rows)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The rows."""
+        return {"rows": self.rows}
+
+    def with_tensors(self, tensors: Mapping[str, Tensor]) -> "Rows":
+        """The same batch, read from another place."""
+        return Rows(tensors["rows"])
+
+
+class RowBatches:
+    """Rows of `size` pictures without end, shuffled anew for each epoch; every batch is full, so all have one shape.
+
+    A batch may take the last rows of one epoch and the first ones of the next. These are global batches: each of
+    `world` ranks gets every world-th row. `state_dict` is the exact position.
+
+    >>> batches = RowBatches(5, batch_size=4, seed=1)
+    >>> first, state, second = next(batches), batches.state_dict(), next(batches)
+    >>> sorted(torch.cat([first.rows, second.rows])[:5].tolist())
+    [0, 1, 2, 3, 4]
+    >>> batches.load_state_dict(state)
+    >>> next(batches).rows.equal(second.rows)
+    True
+    """
+
+    def __init__(self, size: int, *, batch_size: int, seed: int = 0, rank: int = 0, world: int = 1) -> None:
+        if size < 1:
+            raise DataError("no pictures to make batches of", got=size, expected="1 or more")
+        if batch_size < world:
+            cure = "batch_size counts the pictures of all ranks together"
+            raise ConfigError("RowBatches batch_size", got=batch_size, expected=f"at least {max(world, 1)}", cure=cure)
+        if not 0 <= rank < world:
+            raise ConfigError("RowBatches rank", got=f"rank {rank} of {world}", expected="0 to world − 1")
+        if seed < 0:
+            raise ConfigError("RowBatches seed", got=seed, expected="0 or more")
+        self.size, self.batch_size, self.seed, self.rank, self.world = size, batch_size, seed, rank, world
+        self.position = 0  # batches that have been given out
+        self._orders: dict[int, NDArray[np.int64]] = {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where we are."""
+        return {"position": self.position, "seed": self.seed, "size": self.size, "batch_size": self.batch_size}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from there, with the same pictures in batches of the same size."""
+        missing = {"position", "seed", "size", "batch_size"} - set(state)
+        if missing:
+            raise DataError("this is not the state of RowBatches", got=sorted(state), expected=sorted(missing))
+        for name in ("size", "batch_size"):
+            if state[name] != getattr(self, name):
+                what, cure = f"this state is of other batches ({name})", "resume with the settings of the run"
+                raise DataError(what, got=getattr(self, name), expected=state[name], cure=cure)
+        self.position, self.seed = int(state["position"]), int(state["seed"])
+        self._orders.clear()
+
+    def __iter__(self) -> "RowBatches":
+        return self
+
+    def __next__(self) -> Rows:
+        start = self.position * self.batch_size
+        self.position += 1
+        parts = []
+        while start < self.position * self.batch_size:
+            epoch, place = divmod(start, self.size)
+            part = self._order(epoch)[place : place + self.position * self.batch_size - start]
+            parts.append(part)
+            start += len(part)
+        rows = np.concatenate(parts)
+        return Rows(torch.from_numpy(rows[self.rank :: self.world].copy()))
+
+    def _order(self, epoch: int) -> NDArray[np.int64]:
+        if epoch not in self._orders:
+            self._orders = {before: order for before, order in self._orders.items() if before == epoch - 1}
+            self._orders[epoch] = np.random.default_rng([self.seed, epoch]).permutation(self.size).astype(np.int64)
+        return self._orders[epoch]
+
+
+def random_crops(
+    images: UInt8[Tensor, "b c h w"], side: int, *, pad: int = 0, mirror: bool = False
+) -> UInt8[Tensor, "b c s s"]:
+    """A random square of each picture, after `pad` rows and columns of zeros all around; mirrored with one half.
+
+    Nothing waits for the device, and a captured graph may hold it.
+    """
+    batch, channels, height, width = images.shape
+    check_crop(side, height + 2 * pad, width + 2 * pad)
+    chance = torch.rand(batch, 3, 1, device=images.device)
+    place = torch.arange(side, device=images.device)
+    row = (chance[:, 0] * (height + 2 * pad - side + 1)).long() + place  # [b s]
+    column = (chance[:, 1] * (width + 2 * pad - side + 1)).long()
+    flipped = (chance[:, 2] < 0.5) & mirror
+    column = column + torch.where(flipped, side - 1 - place, place)
+    padded = F.pad(images, (pad, pad, pad, pad)).flatten(1)
+    plane = torch.arange(channels, device=images.device) * ((height + 2 * pad) * (width + 2 * pad))
+    where = plane[:, None, None] + (row * (width + 2 * pad))[:, None, :, None] + column[:, None, None, :]
+    return padded.gather(1, where.flatten(1)).view(batch, channels, side, side)
+
+
+def centre_crops(images: UInt8[Tensor, "b c h w"], side: int) -> UInt8[Tensor, "b c s s"]:
+    """The square in the middle of each picture."""
+    height, width = images.shape[-2:]
+    check_crop(side, height, width)
+    top, left = (height - side) // 2, (width - side) // 2
+    return images[..., top : top + side, left : left + side]
+
+
+def check_crop(side: int, height: int, width: int) -> None:
+    """A crop must lie inside its picture."""
+    if not 1 <= side <= min(height, width):
+        got = f"{side} of {height}×{width}"
+        raise ConfigError("the side of a crop", got=got, expected=f"1 to {min(height, width)}", cure="pad more")

@@ -1,0 +1,265 @@
+"""How good captions are: BLEU-1 to BLEU-4, CIDEr and METEOR, each with the signature that makes a number comparable.
+
+Everything is on tokens as they are; references are a list for each picture; figures are in percent. `caption_bleu` and
+`cider` give what coco-caption gives on the same tokens. `meteor_exact_stem` is METEOR of 2005 without synonyms and goes
+by its own name: its numbers are far above those of METEOR 1.5, which `meteor` gets from the published program.
+"""
+
+import math
+import shutil
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+from regard.base import ConfigError, ImplementationUnavailable, require
+from regard.metrics.stem import stem
+from regard.metrics.translation import Tokens, tokenized_bleu
+
+Gram = tuple[str, ...]
+METRICS = ("bleu", "cider", "meteor", "meteor_exact_stem")
+ORDER = 4
+_SIGMA = 6.0  # of CIDEr-D's penalty on lengths
+_BEAM = 64  # partial alignments that are followed
+
+
+class CaptionBleu(NamedTuple):
+    """BLEU-1 to BLEU-4, without and with the brevity penalty."""
+
+    plain: tuple[float, ...]  # 0 to 100; Xu et al. 2015 report these
+    penalised: tuple[float, ...]  # 0 to 100; coco-caption reports these
+    brevity: float
+    hypothesis_length: int
+    reference_length: int
+    signature: str
+
+
+class Measured(NamedTuple):
+    """One number and what it means."""
+
+    score: float  # percent
+    signature: str
+
+
+@dataclass(frozen=True)
+class Judged:
+    """All figures of a set of captions; what could not be measured is in `missing`, with the reason."""
+
+    figures: dict[str, float]
+    signatures: dict[str, str]
+    missing: dict[str, str] = field(default_factory=dict)
+
+
+def score_captions(
+    hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]], *, metrics: Sequence[str] = METRICS
+) -> Judged:
+    """Several measures at once, by name."""
+    if unknown := [name for name in metrics if name not in METRICS]:
+        raise ConfigError("unknown metric", got=repr(unknown[0]), expected=f"some of {', '.join(METRICS)}")
+    judged = Judged({}, {}, {})
+    if "bleu" in metrics:
+        found = caption_bleu(hypotheses, references)
+        judged.figures.update({f"bleu_{n}": value for n, value in enumerate(found.plain, 1)})
+        judged.figures.update({f"bleu_{n}_brevity": value for n, value in enumerate(found.penalised, 1)})
+        judged.figures["brevity"] = found.brevity
+        judged.signatures.update({"bleu": found.signature + "|bp:no", "bleu_brevity": found.signature + "|bp:closest"})
+    for name, measure in _MEASURES.items():
+        if name not in metrics:
+            continue
+        if name == "meteor" and (why := reason_against_meteor()):
+            judged.missing[name] = why
+            continue
+        one = measure(hypotheses, references)
+        judged.figures[name], judged.signatures[name] = one.score, one.signature
+    return judged
+
+
+# ── BLEU ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def caption_bleu(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> CaptionBleu:
+    """BLEU-n = (p_1 … p_n)^(1/n) over the whole set, without smoothing, for n = 1 to 4; with the penalty beside it.
+
+    >>> found = caption_bleu(["the cat was sat on the mat".split()], [["the cat sat on the mat".split()]])
+    >>> [round(value, 4) for value in found.plain]
+    [85.7143, 75.5929, 61.1421, 48.8923]
+    """
+    found = tokenized_bleu(hypotheses, references, max_order=ORDER)
+    plain, logs = [], 0.0
+    for n, precision in enumerate(found.precisions, 1):
+        logs += math.log(precision / 100) if precision else -math.inf
+        plain.append(100 * math.exp(logs / n))
+    penalised = tuple(found.brevity * value for value in plain)
+    signature = found.signature.replace("|order:4", "|order:1-4")
+    lengths = found.hypothesis_length, found.reference_length
+    return CaptionBleu(tuple(plain), penalised, found.brevity, *lengths, signature)
+
+
+# ── CIDEr ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Vector(NamedTuple):
+    """n-grams of one caption with their weights, for each n, and the length that CIDEr-D compares."""
+
+    weights: list[dict[Gram, float]]
+    norms: list[float]
+    length: int
+
+
+def cider(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> Measured:
+    """CIDEr-D (Vedantam et al. 2015): cosine of n-gram vectors weighted by rarity, clipped, mean over n and references.
+
+    How rare an n-gram is, the references of this set say. 100 times what coco-caption prints; on one picture it is 0,
+    since nothing is rare there.
+
+    >>> pictures = [["a dog runs on grass".split()], ["two men sit on a bench".split()]]
+    >>> round(cider(["a dog runs on grass".split(), "a man sits".split()], pictures).score, 2)
+    500.0
+    """
+    tokenized_bleu(hypotheses, references)  # for its checks
+    grams = [[_grams(reference) for reference in several] for several in references]
+    seen: Counter[Gram] = Counter()
+    for several in grams:
+        seen.update(set().union(*several))
+    pictures = math.log(len(references))
+    scores = []
+    for hypothesis, several in zip(hypotheses, grams, strict=True):
+        mine = _vector(_grams(hypothesis), seen, pictures)
+        alike = [_alike(mine, _vector(reference, seen, pictures)) for reference in several]
+        scores.append(10 * sum(alike) / len(alike))
+    mean = 100 * sum(scores) / len(scores)
+    return Measured(mean, _signature("cider-d", references, f"n:{ORDER}|sigma:{_SIGMA:g}|df:references"))
+
+
+def _grams(tokens: Tokens) -> Counter[Gram]:
+    return Counter(tuple(tokens[i : i + n]) for n in range(1, ORDER + 1) for i in range(len(tokens) - n + 1))
+
+
+def _vector(grams: Counter[Gram], seen: Counter[Gram], pictures: float) -> _Vector:
+    weights: list[dict[Gram, float]] = [{} for _ in range(ORDER)]
+    for gram, count in grams.items():
+        weights[len(gram) - 1][gram] = count * (pictures - math.log(max(1, seen[gram])))
+    norms = [math.sqrt(sum(value**2 for value in part.values())) for part in weights]
+    return _Vector(weights, norms, sum(count for gram, count in grams.items() if len(gram) == 2))
+
+
+def _alike(mine: _Vector, other: _Vector) -> float:
+    total = 0.0
+    for n in range(ORDER):
+        dot = sum(min(value, other.weights[n].get(gram, 0.0)) * other.weights[n].get(gram, 0.0)
+                  for gram, value in mine.weights[n].items())  # fmt: skip
+        if mine.norms[n] and other.norms[n]:
+            total += dot / (mine.norms[n] * other.norms[n])
+    return total / ORDER * math.exp(-((mine.length - other.length) ** 2) / (2 * _SIGMA**2))
+
+
+# ── METEOR ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Matched(NamedTuple):
+    """Two sentences, word by word."""
+
+    matches: int
+    chunks: int  # runs of matches that are contiguous in both
+    hypothesis_length: int
+    reference_length: int
+
+    @property
+    def score(self) -> float:
+        """F · (1 − penalty) with F = 10 P R / (R + 9 P) and penalty = 0.5 (chunks / matches)³; 0 to 1."""
+        if not self.matches:
+            return 0.0
+        precision, recall = self.matches / self.hypothesis_length, self.matches / self.reference_length
+        mean = 10 * precision * recall / (recall + 9 * precision)
+        return mean * (1 - 0.5 * (self.chunks / self.matches) ** 3)
+
+
+def meteor_exact_stem(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> Measured:
+    """METEOR as of 2005 (Banerjee & Lavie) with equal words and equal stems, but without synonyms.
+
+    Of each picture the reference counts that gives the best score; their matches, chunks and lengths are summed.
+
+    >>> pair = ["the cat was sat on the mat".split()], [["the cat sat on the mat".split()]]
+    >>> round(meteor_exact_stem(*pair).score, 4)
+    96.5392
+    """
+    tokenized_bleu(hypotheses, references)  # for its checks
+    total = [0, 0, 0, 0]
+    for hypothesis, several in zip(hypotheses, references, strict=True):
+        best = max((match_words(hypothesis, reference) for reference in several), key=lambda found: found.score)
+        total = [a + b for a, b in zip(total, best, strict=True)]
+    score = 100 * Matched(*total).score
+    return Measured(score, _signature("meteor-2005", references, "match:exact,porter|alpha:0.9|beta:3|gamma:0.5"))
+
+
+def match_words(hypothesis: Tokens, reference: Tokens) -> Matched:
+    """One word to one: as many equal words as possible, then as many equal stems, then as few chunks."""
+    places: dict[str, list[int]] = {}
+    for place, word in enumerate(reference):
+        places.setdefault(stem(word), []).append(place)
+    # a partial alignment: (equal words, matches, −chunks), the references used, the place of the word before
+    beam: dict[tuple[int, int | None], tuple[int, int, int]] = {(0, None): (0, 0, 0)}
+    for word in hypothesis:
+        grown: dict[tuple[int, int | None], tuple[int, int, int]] = {}
+        for (used, last), (equal, matches, minus) in beam.items():
+            _keep(grown, (used, None), (equal, matches, minus))
+            for place in places.get(stem(word), ()):
+                if not used >> place & 1:
+                    new_chunk = last is None or place != last + 1
+                    value = (equal + (reference[place] == word), matches + 1, minus - new_chunk)
+                    _keep(grown, (used | 1 << place, place), value)
+        beam = grown
+        if len(beam) > _BEAM:
+            beam = dict(sorted(beam.items(), key=lambda item: item[1], reverse=True)[:_BEAM])
+    _, matches, minus = max(beam.values())
+    return Matched(matches, -minus, len(hypothesis), len(reference))
+
+
+def _keep(table: dict[Any, Any], key: Any, value: tuple[int, int, int]) -> None:
+    if key not in table or table[key] < value:
+        table[key] = value
+
+
+def meteor(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> Measured:
+    """METEOR 1.5 (Denkowski & Lavie 2014), by the published program; it needs Java and the extra `captions`."""
+    if why := reason_against_meteor():
+        cure = "install Java and pip install 'regard[captions]', or use meteor_exact_stem"
+        raise ImplementationUnavailable(f"METEOR 1.5 cannot run here: {why}", cure=cure)
+    tokenized_bleu(hypotheses, references)  # for its checks
+    program = require("pycocoevalcap.meteor.meteor", extra="captions").Meteor()
+    found = {number: [" ".join(tokens)] for number, tokens in enumerate(hypotheses)}
+    wanted = {number: [" ".join(tokens) for tokens in several] for number, several in enumerate(references)}
+    try:
+        score, _ = program.compute_score(wanted, found)
+    finally:
+        for stream in (program.meteor_p.stdin, program.meteor_p.stdout, program.meteor_p.stderr):
+            stream.close()
+        program.meteor_p.kill()
+        program.meteor_p.wait()
+    return Measured(
+        100 * score, _signature("meteor-1.5", references, "match:exact,stem,synonym,paraphrase|lang:en|norm")
+    )
+
+
+def reason_against_meteor() -> str | None:
+    """Why METEOR 1.5 cannot run here; None if it can."""
+    reasons = [] if shutil.which("java") else ["there is no Java"]
+    if find_spec("pycocoevalcap") is None:
+        reasons.append("pycocoevalcap is not installed")
+    return " and ".join(reasons) or None
+
+
+def _signature(name: str, references: Sequence[Sequence[Tokens]], parts: str) -> str:
+    from regard import __version__
+
+    numbers = {len(several) for several in references}
+    count = numbers.pop() if len(numbers) == 1 else "var"
+    return f"{name}|nrefs:{count}|tok:given|{parts}|version:regard-{__version__}"
+
+
+_MEASURES: dict[str, Callable[..., Measured]] = {
+    "cider": cider,
+    "meteor": meteor,
+    "meteor_exact_stem": meteor_exact_stem,
+}

@@ -1,0 +1,94 @@
+"""What every classifier of pictures returns, and the two baselines of the RAM paper (Mnih et al. 2014, section 4.1)."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.base import ConfigError
+
+
+class Classified(NamedTuple):
+    """A batch of pictures: for each of s labels (mostly one) the logits of c classes."""
+
+    logits: Tensor  # [b s c]
+
+
+@dataclass(frozen=True)
+class FullyConnectedConfig:
+    """Layers of rectified units on all pixels; the paper has two of 64 or of 256."""
+
+    classes: int = 10
+    labels: int = 1  # how many each picture has
+    channels: int = 1
+    image_size: int = 28  # height and width
+    hidden_dim: int = 256
+    layers: int = 2
+
+
+class FullyConnected(nn.Module):
+    """Every pixel has its own weights: the baseline that cannot move."""
+
+    def __init__(self, config: FullyConnectedConfig) -> None:
+        super().__init__()
+        self.config = config
+        dims = [config.channels * config.image_size**2, *[config.hidden_dim] * config.layers]
+        parts: list[nn.Module] = []
+        for before, after in pairwise(dims):
+            parts += [nn.Linear(before, after), nn.ReLU()]
+        self.hidden = nn.Sequential(*parts)
+        self.output = nn.Linear(dims[-1], config.labels * config.classes)
+
+    def forward(self, images: Float[Tensor, "b c h w"]) -> Classified:
+        """Logits [b s c]."""
+        return _classified(self.hidden, self.output, images, self.config.labels)
+
+
+@dataclass(frozen=True)
+class ConvolutionalConfig:
+    """One convolution and one layer of rectified units: 8 filters of 10×10 at stride 5, then 256."""
+
+    classes: int = 10
+    labels: int = 1
+    channels: int = 1
+    image_size: int = 60  # height and width
+    filters: int = 8
+    width: int = 10
+    stride: int = 5
+    hidden_dim: int = 256
+
+    def __post_init__(self) -> None:
+        if self.width > self.image_size:
+            what = "the filters are wider than the pictures"
+            raise ConfigError(what, got=f"{self.width} and {self.image_size}", cure="lower model.width")
+
+
+class Convolutional(nn.Module):
+    """Shared weights, every place looked at: the baseline whose cost grows with the picture."""
+
+    def __init__(self, config: ConvolutionalConfig) -> None:
+        super().__init__()
+        self.config = config
+        side = (config.image_size - config.width) // config.stride + 1
+        self.hidden = nn.Sequential(
+            nn.Conv2d(config.channels, config.filters, config.width, config.stride),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(config.filters * side**2, config.hidden_dim),
+            nn.ReLU(),
+        )
+        self.output = nn.Linear(config.hidden_dim, config.labels * config.classes)
+
+    def forward(self, images: Float[Tensor, "b c h w"]) -> Classified:
+        """Logits [b s c]."""
+        return _classified(self.hidden, self.output, images, self.config.labels)
+
+
+def _classified(hidden: nn.Sequential, output: nn.Linear, images: Tensor, labels: int) -> Classified:
+    x = images.to(output.weight.dtype)
+    x = hidden(x.flatten(1) if isinstance(hidden[0], nn.Linear) else x)
+    logits: Tensor = output(x)
+    return Classified(torch.unflatten(logits, 1, (labels, -1)))

@@ -1,0 +1,195 @@
+"""DRAM: Ba, Mnih & Kavukcuoglu 2015, "Multiple Object Recognition with Visual Attention", arXiv 1412.7755.
+
+Two LSTMs: the first sees glimpses and names things, the second decides where to look next, and begins with a coarse
+view of the whole picture. That view never reaches the first one, so the answer must come from glimpses. After every
+`glimpses` of them one label is read off, and the states go on to the next object. A class of its own ends a sequence.
+
+Locations are cut off where they are looked at, so the cross entropy trains the first LSTM, and the reward the second
+and the context network. Unless `joint`, the reward stops there; as published it trains the first LSTM too.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.base import ConfigError
+from regard.models.glimpse import (
+    Core,
+    Gaze,
+    Glimpsed,
+    LocationNetwork,
+    expected_reward,
+    inside,
+    log_normal,
+    look_at,
+    shifted,
+)
+from regard.nn.retina import glimpse, prepare
+
+
+@dataclass(frozen=True)
+class DRAMConfig:
+    """Sizes are not all in the paper; these are for two digits on 100×100."""
+
+    classes: int = 10
+    labels: int = 1  # objects, the end among them
+    channels: int = 1
+    glimpses: int = 4  # for each label
+    size: int = 14  # side of a patch
+    scales: int = 3
+    filters: tuple[int, int, int] = (32, 32, 64)  # of the convolutions of both networks
+    glimpse_dim: int = 256
+    hidden_dim: int = 256
+    context: bool = True  # without it the second LSTM begins with zeros
+    coarse: int = 24  # side of the coarse view
+    location_dim: int | None = None
+    location_rate: float = 1.0  # share of the learning rate of all that decides where to look
+    sigma: float = 0.1
+    joint: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("classes", "labels", "channels", "glimpses", "scales"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"model.{name}", got=getattr(self, name), expected="1 or more")
+        for name in ("size", "coarse"):
+            if getattr(self, name) < 4:
+                what = f"model.{name} is too small for three convolutions"
+                raise ConfigError(what, got=getattr(self, name), expected="4 or more")
+        if not self.sigma > 0:
+            raise ConfigError("model.sigma", got=self.sigma, expected="more than 0", cure="0.03 to 0.1 is usual")
+
+
+def dram_pairs() -> DRAMConfig:
+    """Two digits on 100×100, one question about both: eight glimpses."""
+    return DRAMConfig(glimpses=8)
+
+
+def dram_svhn() -> DRAMConfig:
+    """House numbers: three glimpses for each of five digits and the end."""
+    return DRAMConfig(classes=11, labels=6, channels=3, glimpses=3, size=14, scales=3, glimpse_dim=512, hidden_dim=512)
+
+
+class State(NamedTuple):
+    """Two LSTMs between glimpses."""
+
+    what: tuple[Tensor, ...]  # r⁽¹⁾ and its cell, [b d] each
+    where: tuple[Tensor, ...]  # r⁽²⁾ and its cell
+
+
+class Convolutions(nn.Module):
+    """Three convolutions, the first two halved in size, and a layer of rectified units."""
+
+    def __init__(self, channels: int, side: int, filters: tuple[int, int, int], out_dim: int) -> None:
+        super().__init__()
+        dims = (channels, *filters)
+        self.layers = nn.ModuleList(nn.Conv2d(before, after, 3, padding=1) for before, after in pairwise(dims))
+        self.out = nn.Linear(filters[-1] * (side // 4) ** 2, out_dim)
+
+    def forward(self, images: Float[Tensor, "b c s s"]) -> Float[Tensor, "b g"]:
+        """Features of whole patches."""
+        x = images.to(self.out.weight.dtype)
+        for number, layer in enumerate(self.layers):
+            x = layer(x).relu()
+            if number < 2:
+                x = F.max_pool2d(x, 2)
+        found: Tensor = self.out(x.flatten(1))
+        return found.relu()
+
+
+class DRAM(nn.Module):
+    """What and where, apart."""
+
+    def __init__(self, config: DRAMConfig) -> None:
+        super().__init__()
+        self.config = config
+        patches, hidden = config.channels * config.scales, config.hidden_dim
+        self.what = Convolutions(patches, config.size, config.filters, config.glimpse_dim)  # G_image
+        self.where = nn.Linear(2, config.glimpse_dim)  # G_loc
+        self.recognise = Core("lstm", config.glimpse_dim, hidden)  # r⁽¹⁾
+        self.direct = Core("lstm", hidden, hidden)  # r⁽²⁾
+        self.context = Convolutions(config.channels, config.coarse, config.filters, hidden) if config.context else None
+        self.location = LocationNetwork(hidden, middle_dim=config.location_dim)  # E
+        self.action = nn.Linear(hidden, config.classes)  # O
+        self.baseline = nn.Linear(hidden, 1)
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """Shares of the learning rate, by the beginning of a parameter's name; 1 for all others."""
+        return dict.fromkeys(("location.", "direct.", "context."), self.config.location_rate)
+
+    def forward(
+        self,
+        images: Float[Tensor, "b c h w"],
+        *,
+        sample: bool | None = None,
+        where: Float[Tensor, "b t 2"] | None = None,
+    ) -> Glimpsed:
+        """A label after every few glimpses. `sample` draws locations (None: in training mode); `where` forces them."""
+        config, device = self.config, images.device
+        state = self.init_state(images)
+        gaze = self.gaze(images, state, sample=self.training if sample is None else sample, where=where)
+        batch, steps = gaze.points.shape[:2]
+        place = inside(gaze.points)
+        hidden = self.recognise(self.glimpse(gaze.patches, place), state.what)  # r⁽¹⁾
+        before = shifted(self.direct(self._signal(hidden), state.where), state.where[0])  # r⁽²⁾, from which l is drawn
+        log_probability = log_normal(gaze.points, self.location(before), config.sigma)
+        everywhere = torch.ones(batch, steps, dtype=torch.bool, device=device)
+        return Glimpsed(
+            logits=self.action(hidden[:, config.glimpses - 1 :: config.glimpses]),
+            where=place,
+            log_probability=log_probability,
+            entropy=torch.zeros_like(log_probability),
+            baseline=expected_reward(self.baseline, before),
+            drawn=everywhere,
+            alive=everywhere,
+            owner=torch.arange(steps, device=device) // config.glimpses,
+        )
+
+    def init_state(self, images: Float[Tensor, "b c h w"]) -> State:
+        """r⁽¹⁾ = 0; r⁽²⁾ = C(coarse view), or 0."""
+        zero = self.recognise.init_state(len(images))
+        if self.context is None:
+            return State(zero, zero)
+        coarse = F.adaptive_avg_pool2d(images, self.config.coarse)
+        return State(zero, (self.context(coarse), zero[1]))
+
+    def glimpse(self, patch: Float[Tensor, "*b j s s"], place: Float[Tensor, "*b 2"]) -> Float[Tensor, "*b g"]:
+        """g = G_image(x) ∘ G_loc(l): zero where either is."""
+        what: Tensor = self.what(patch.flatten(0, -4)).view(*patch.shape[:-3], -1)
+        found: Tensor = self.where(place.to(self.where.weight.dtype)).relu()
+        return what * found
+
+    @torch.no_grad()
+    def gaze(
+        self,
+        images: Float[Tensor, "b c h w"],
+        state: State,
+        *,
+        sample: bool,
+        where: Float[Tensor, "b t 2"] | None = None,
+    ) -> Gaze:
+        """One glimpse after the other; `where` forces them."""
+        config, steps = self.config, self.config.glimpses * self.config.labels
+        noise = torch.randn(len(images), steps, 2, device=images.device) if sample else None
+        pyramid = prepare(images, size=config.size, scales=config.scales)
+        points, patches = [], []
+        for step in range(steps):
+            if where is None:
+                mean = self.location(state.where[0])
+                points.append(look_at(mean, None if noise is None else noise[:, step], config.sigma))
+            else:
+                points.append(where[:, step].float())
+            place = inside(points[-1])
+            patches.append(glimpse(pyramid, place))
+            what = self.recognise.step(self.glimpse(patches[-1], place), state.what)
+            state = State(what, self.direct.step(what[0], state.where))
+        return Gaze(torch.stack(points, 1), torch.stack(patches, 1))
+
+    def _signal(self, hidden: Float[Tensor, "b t d"]) -> Float[Tensor, "b t d"]:
+        """What the second LSTM reads of the first."""
+        return hidden if self.config.joint else hidden.detach()

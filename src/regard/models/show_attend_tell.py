@@ -1,0 +1,286 @@
+"""Show, Attend and Tell: Xu et al. 2015, arXiv 1502.03044. Equation numbers are those of the paper.
+
+Where the paper leaves room, its code decides: the output layer has a tanh, and the initial MLPs a hidden ReLU layer.
+The first word comes after <bos>, where the code has a zero vector. Forget gates start open.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int, Shaped
+from torch import Tensor, nn
+
+from regard.align import Hard
+from regard.attention import attend
+from regard.base import ConfigError, ShapeError
+from regard.decode import Shared, Step
+from regard.models.translator import Memory
+from regard.nn.attentions import build_attention
+from regard.nn.dropout import Dropout
+from regard.nn.efficientnet import efficientnet_lite0
+from regard.nn.reward import MovingBaseline
+from regard.score import Prepared
+
+
+@dataclass(frozen=True)
+class ShowAttendTellConfig:
+    """Sizes, and how to look: `align="softmax"` is the paper's soft attention, `"sample"` its hard one."""
+
+    vocabulary: int
+    feature_dim: int = 512  # D, what the encoder gives for a place
+    embed_dim: int = 512  # m
+    hidden_dim: int = 1024  # n; the paper's code has 1800 for COCO
+    align_dim: int = 512
+    project_dim: int | None = None  # a learnt ReLU layer over each place before all else; None: places as they are
+    score: str = "additive"
+    align: str = "softmax"  # or "sample", or any alignment without history
+    gate: bool = True  # β, section 4.2.1
+    semi_sampling: float = 0.5  # hard: the share of captions that see expected places in training (4.1)
+    at_test: Literal["expected", "argmax"] = "expected"  # hard: where to look in evaluation
+    mean_pooled: bool = False  # the twin without attention: the mean of all places, at every word
+    tied: bool = False  # one matrix for words going in and words coming out
+    dropout: float = 0.5  # before the logits, as in the code
+    embed_dropout: float = 0.0  # on words going in
+    feature_dropout: float = 0.0  # on places
+    encoder: str | None = None  # "efficientnet_lite0": an encoder inside, to be fine-tuned; None: features come in
+    encoder_stage: int = 8
+    encoder_rate: float = 0.1  # its learning rate, as a share of the others'
+
+
+def show_attend_tell_flickr8k(vocabulary: int) -> ShowAttendTellConfig:
+    """Soft attention over 14 × 14 places of 512 numbers, as published."""
+    return ShowAttendTellConfig(vocabulary)
+
+
+class Places(NamedTuple):
+    """What all prefixes of a caption share."""
+
+    keys: Tensor  # [a k e], prepared once
+    values: Tensor  # [a k d]
+
+
+class State(NamedTuple):
+    """What goes from word to word."""
+
+    hidden: Tensor  # h_{t−1} [n d]
+    cell: Tensor  # c_{t−1} [n d]
+    places: Shared  # of Places
+
+
+class Look(NamedTuple):
+    """One glance, of w prefixes for each of a pictures."""
+
+    context: Tensor  # ẑ_t before the gate [a w d]
+    weights: Tensor | None = None  # where it went [a w k]
+    expected: Tensor | None = None  # α_t [a w k]
+    log_prob: Tensor | None = None  # hard: log α of the sampled place, 0 where none was sampled [a w]
+    entropy: Tensor | None = None  # hard [a w]
+
+
+class Captioned(NamedTuple):
+    """A whole batch at once: what training needs."""
+
+    logits: Tensor  # [b t v]
+    weights: Tensor | None  # where it looked [b t k]; None without attention
+    expected: Tensor | None  # α [b t k]: the same, but for sampled places
+    log_prob: Tensor | None = None  # hard: of the sampled places [b t]
+    entropy: Tensor | None = None  # hard: H[α_t] [b t]
+    baseline: MovingBaseline | None = None  # hard: b, which moves when the loss gives it a reward
+
+
+class ShowAttendTell(nn.Module):
+    """An LSTM writes a caption, and before each word it looks at the picture."""
+
+    def __init__(self, config: ShowAttendTellConfig) -> None:
+        super().__init__()
+        _check(config)
+        self.config = config
+        embed, hidden = config.embed_dim, config.hidden_dim
+        self.encoder = None if config.encoder is None else efficientnet_lite0(stage=config.encoder_stage)
+        self.project = None if config.project_dim is None else nn.Linear(config.feature_dim, config.project_dim)
+        width = config.project_dim or config.feature_dim
+        self.embedding = nn.Embedding(config.vocabulary, embed, padding_idx=0)  # E
+        self.attention = None
+        if not config.mean_pooled:
+            align = "softmax" if config.align == "sample" else config.align
+            self.attention = build_attention(
+                config.score, align, query_dim=hidden, key_dim=width, hidden_dim=config.align_dim
+            )
+            _check_history(self.attention.score, self.attention.align)
+        self.sample = Hard("sample") if config.align == "sample" and not config.mean_pooled else None
+        self.start_hidden, self.start_cell = _start(width, hidden), _start(width, hidden)  # f_init,h and f_init,c
+        self.word_gates = nn.Linear(embed, 4 * hidden)  # T, the columns of E y; with the bias
+        self.state_gates = nn.Linear(hidden + width, 4 * hidden, bias=False)  # T, those of h and ẑ
+        self.gate = nn.Linear(hidden, 1) if config.gate else None  # f_β
+        self.from_hidden = nn.Linear(hidden, embed)  # L_h
+        self.from_context = nn.Linear(width, embed, bias=False)  # L_z
+        self.to_logits = nn.Linear(embed, config.vocabulary)  # L_o
+        self.dropout, self.embed_dropout = Dropout(config.dropout), Dropout(config.embed_dropout)
+        self.feature_dropout = Dropout(config.feature_dropout)
+        self.baseline = None if self.sample is None else MovingBaseline(decay=0.9)
+        self._initialise()
+
+    def _initialise(self) -> None:
+        hidden = self.config.hidden_dim
+        nn.init.normal_(self.embedding.weight, std=self.config.embed_dim**-0.5)
+        with torch.no_grad():
+            self.embedding.weight[0].zero_()
+            for block in self.state_gates.weight[:, :hidden].chunk(4):
+                nn.init.orthogonal_(block)
+        nn.init.zeros_(self.word_gates.bias)
+        nn.init.ones_(self.word_gates.bias[hidden : 2 * hidden])  # forget
+        nn.init.zeros_(self.to_logits.bias)
+        if self.config.tied:
+            self.to_logits.weight = self.embedding.weight
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """Shares of the learning rate, by the beginning of a parameter's name; 1 for all others."""
+        return {} if self.encoder is None else {"encoder.": self.config.encoder_rate}
+
+    def encode(self, features: Shaped[Tensor, "..."]) -> Memory:
+        """Places [b k d] (a), from features [b k D], or from pictures [b 3 h w] (0 to 255) by the encoder inside."""
+        dtype = _dtype(self.to_logits.weight)
+        if features.ndim == 4:
+            if self.encoder is None:
+                raise ShapeError(
+                    "pictures came in, but this model has no encoder",
+                    got=list(features.shape),
+                    expected="features [b k d]",
+                    cure="encode them first, or set model.encoder=efficientnet_lite0",
+                )
+            images = (features.float() / 255).contiguous(memory_format=torch.channels_last)
+            features = self.encoder(images).values
+        if features.shape[-1] != self.config.feature_dim:
+            raise ShapeError(
+                "features have the wrong width",
+                got=features.shape[-1],
+                expected=self.config.feature_dim,
+                cure="model.feature_dim is what the encoder gives for a place",
+            )
+        values: Tensor = self.feature_dropout(features.to(dtype))
+        if self.project is not None:
+            values = self.feature_dropout(F.relu(self.project(values)))
+        lengths = torch.full((len(values),), values.shape[1], device=values.device)
+        return Memory(values, lengths, values.mean(1))
+
+    def init_state(self, memory: Memory) -> State:
+        """h_0 and c_0 from the mean of all places (section 3.1.2); the keys are projected here, once."""
+        keys = memory.values if self.attention is None else self.attention.prepare(memory.values).keys
+        hidden, cell = (start(memory.summary) for start in (self.start_hidden, self.start_cell))
+        wide = torch.promote_types(cell.dtype, torch.float32)
+        return State(hidden, cell.to(wide), Shared(Places(keys, memory.values)))
+
+    def step(self, tokens: Int[Tensor, " n"], state: State) -> Step:
+        """One word: look with h_{t−1}, write h_t, predict."""
+        word = self.embed_dropout(self.embedding(tokens))
+        weight = self.state_gates.weight
+        state, context, look = self._advance(self.word_gates(word), state, weight, None)
+        weights = None if look.weights is None else look.weights.flatten(0, 1)
+        return Step(self._logits(word, state.hidden, context), state, weights)
+
+    def forward(self, features: Shaped[Tensor, "..."], inputs: Int[Tensor, "b t"]) -> Captioned:
+        """Word after word; all that does not depend on the word before is done for all words at once."""
+        state = self.init_state(self.encode(features))
+        words = self.embed_dropout(self.embedding(inputs))
+        gates = self.word_gates(words)
+        weight = self.state_gates.weight.to(_dtype(self.state_gates.weight))  # cast once, not at every word
+        coin = None
+        if self.sample is not None and self.training:
+            coin = torch.rand(len(inputs), device=inputs.device) >= self.config.semi_sampling
+        hidden, contexts, looks = [], [], []
+        for gate in gates.unbind(1):
+            state, context, look = self._advance(gate, state, weight, coin)
+            hidden.append(state.hidden)
+            contexts.append(context)
+            looks.append(look)
+        logits = self._logits(words, torch.stack(hidden, 1), torch.stack(contexts, 1))
+        names = ("weights", "expected", "log_prob", "entropy")
+        seen = {name: _stacked([getattr(look, name) for look in looks]) for name in names}
+        return Captioned(logits, **seen, baseline=self.baseline)
+
+    def _advance(
+        self,
+        word: Float[Tensor, "n g"],
+        state: State,
+        weight: Float[Tensor, "g s"],
+        coin: Bool[Tensor, " n"] | None,
+    ) -> tuple[State, Float[Tensor, "n c"], Look]:
+        """(1)–(3): from h_{t−1} and c_{t−1} to h_t and c_t."""
+        places: Places = state.places.value
+        query = state.hidden.view(len(places.values), -1, state.hidden.shape[-1])
+        look = self._look(query, places, coin)
+        context = look.context.flatten(0, 1)
+        if self.gate is not None:
+            context = torch.sigmoid(self.gate(state.hidden)) * context  # β_t = σ(f_β(h_{t−1}))
+        gates = word + F.linear(torch.cat([state.hidden, context.to(state.hidden.dtype)], -1), weight)
+        enter, forget, new, leave = gates.to(state.cell.dtype).chunk(4, -1)
+        cell = torch.sigmoid(forget) * state.cell + torch.sigmoid(enter) * torch.tanh(new)
+        hidden = torch.sigmoid(leave) * torch.tanh(cell)
+        return State(hidden.to(state.hidden.dtype), cell, state.places), context, look
+
+    def _look(self, query: Float[Tensor, "a w d"], places: Places, coin: Bool[Tensor, " a"] | None) -> Look:
+        """Where to look, and what is there: e_ti (4), α_ti (5), ẑ_t (6)."""
+        if self.attention is None:
+            mean = places.values.mean(1, keepdim=True)
+            return Look(mean.expand(-1, query.shape[1], -1))
+        keys = Prepared(places.keys)
+        if self.sample is None or (coin is None and self.config.at_test == "expected"):
+            out = self.attention(query, keys, places.values)  # ẑ_t = Σ_i α_ti a_i (13)
+            return Look(out.context, out.weights, out.weights)
+        if coin is None:
+            out = attend(query, keys, places.values, score=self.attention.score, align=self.sample)
+            return Look(out.context, out.weights, out.weights)
+        scores = self.attention.score(query, keys)
+        expected = self.attention.align(scores).weights
+        chosen = self.sample(scores)  # s_t ~ Multinoulli(α_t) (8)
+        assert chosen.log_prob is not None
+        choice = coin.view(-1, 1, 1)
+        weights = torch.where(choice, chosen.weights, expected)
+        context = weights.to(places.values.dtype) @ places.values  # ẑ_t = a_{s_t} (9), or its mean
+        return Look(context, weights, expected, chosen.log_prob.masked_fill(~choice.squeeze(-1), 0.0), chosen.entropy)
+
+    def _logits(
+        self, word: Float[Tensor, "*b m"], hidden: Float[Tensor, "*b n"], context: Float[Tensor, "*b d"]
+    ) -> Float[Tensor, "*b v"]:
+        """p(y_t | a, y_{t−1}) ∝ exp(L_o (E y_{t−1} + L_h h_t + L_z ẑ_t)) (7), with the code's tanh."""
+        mixed = torch.tanh(word + self.from_hidden(hidden) + self.from_context(context))
+        logits: Tensor = self.to_logits(self.dropout(mixed))
+        return logits
+
+
+def _start(width: int, hidden: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, hidden), nn.Tanh())
+
+
+def _dtype(weight: Tensor) -> torch.dtype:
+    """The type in which products are made."""
+    device = weight.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
+
+
+def _stacked(parts: list[Tensor | None]) -> Tensor | None:
+    """[a 1 …] of each word → [b t …]."""
+    real = [part for part in parts if part is not None]
+    return torch.cat(real, 1) if real else None
+
+
+def _check(config: ShowAttendTellConfig) -> None:
+    if config.encoder not in (None, "efficientnet_lite0"):
+        raise ConfigError("model.encoder", got=repr(config.encoder), expected="None or 'efficientnet_lite0'")
+    if config.at_test not in ("expected", "argmax"):
+        raise ConfigError("model.at_test", got=repr(config.at_test), expected="'expected' or 'argmax'")
+    if not 0 <= config.semi_sampling <= 1:
+        raise ConfigError("model.semi_sampling", got=config.semi_sampling, expected="0 to 1", cure="the paper has 0.5")
+
+
+def _check_history(*parts: object) -> None:
+    for part in parts:
+        if needs := getattr(part, "needs", ()):
+            raise ConfigError(
+                "captions look at pictures, which have no order",
+                got=f"{type(part).__name__}, which needs {', '.join(needs)}",
+                expected="a score and an alignment without history",
+            )

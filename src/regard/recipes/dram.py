@@ -1,0 +1,43 @@
+"""Multiple object recognition with visual attention (Ba et al. 2015)."""
+
+from dataclasses import replace
+
+from regard.data import Canvas
+from regard.models import dram_pairs, dram_svhn
+from regard.recipes.ram import TRAIN
+from regard.recipes.recipe import Recipe
+from regard.tasks import ClassificationConfig
+
+
+def pairs() -> Recipe:
+    """Which two digits are on 100×100?"""
+    return Recipe(
+        paper="dram",
+        model=dram_pairs(),
+        task=ClassificationConfig("mnist", Canvas(100, digits=2, target="pair"), batch_size=512),
+        train=TRAIN,
+        note="two digits on 100×100, which ones",
+        published="5 (the paper; without context 7, RAM 9)",
+    )
+
+
+def sums() -> Recipe:
+    """What is their sum?"""
+    recipe = pairs()
+    canvas = Canvas(100, digits=2, target="sum")
+    return replace(
+        recipe, task=replace(recipe.task, canvas=canvas), note="two digits on 100×100, their sum",
+        published="2.5 (the paper; a convolutional network 3.2)",
+    )  # fmt: skip
+
+
+def svhn() -> Recipe:
+    """House numbers, digit by digit."""
+    return Recipe(
+        paper="dram",
+        model=dram_svhn(),
+        task=ClassificationConfig("svhn", batch_size=512, crop=54, until_wrong=True),
+        train=TRAIN,
+        note="house numbers, whole number wrong",
+        published="5.1 (the paper, single forward-backward Monte Carlo, with the extra 200,000 pictures)",
+    )

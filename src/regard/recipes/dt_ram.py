@@ -1,0 +1,29 @@
+"""Dynamic computational time for visual attention (Li et al. 2017)."""
+
+from dataclasses import replace
+
+from regard.data import Canvas
+from regard.models import DTRAMConfig, ram_28, ram_60
+from regard.recipes.ram import TRAIN
+from regard.recipes.recipe import Recipe
+from regard.tasks import ClassificationConfig
+
+
+def mnist28() -> Recipe:
+    """At most seven glimpses of 8×8, fewer where fewer do."""
+    return Recipe(
+        paper="dt_ram",
+        model=DTRAMConfig(replace(ram_28(), glimpses=7, core="lstm")),
+        task=ClassificationConfig("mnist", batch_size=1024, discount=0.99),
+        train=TRAIN,
+        note="digits of 28×28, as many glimpses as it takes",
+        published="1.12 in 5.2 glimpses (the paper; RAM 1.07 in 7)",
+    )
+
+
+def cluttered60() -> Recipe:
+    """The same on a cluttered 60×60."""
+    recipe = mnist28()
+    model = DTRAMConfig(replace(ram_60(), core="lstm"))
+    task = replace(recipe.task, canvas=Canvas(60, clutter=4))
+    return replace(recipe, model=model, task=task, note="cluttered 60×60, as many glimpses as it takes", published="")

@@ -1,0 +1,71 @@
+"""Recurrent models of visual attention (Mnih et al. 2014), and the two baselines of its tables."""
+
+from dataclasses import replace
+from typing import Any
+
+from regard.data import Canvas
+from regard.models import ConvolutionalConfig, FullyConnectedConfig, RAMConfig, ram_28, ram_60, ram_100
+from regard.recipes.recipe import Recipe
+from regard.tasks import ClassificationConfig
+from regard.train import Train
+
+TRAIN = Train(steps=30_000, lr=1e-3, schedule="cosine", warmup=200, capture=True, ema=0.999, log_every=500,
+              evaluate_every=5000, save_every=10_000, keep=1)  # fmt: skip
+
+
+def mini() -> Recipe:
+    """Embedded digits, on two CPU cores, in half a minute."""
+    return Recipe(
+        paper="ram",
+        model=RAMConfig(glimpses=4, size=8, scales=2, core="lstm", location_rate=0.1),
+        task=ClassificationConfig("digits", batch_size=64),
+        train=Train(
+            steps=500, lr=3e-3, schedule="cosine", log_every=100, evaluate_every=250, save_every=250, keep=1
+        ),
+        note="1,797 small digits, on a CPU",
+    )  # fmt: skip
+
+
+def mnist28() -> Recipe:
+    """Six glimpses of 8×8 pixels."""
+    return _recipe(ram_28(), Canvas(), "digits of 28×28, 6 glimpses", "1.29 (the paper, 6 glimpses)")
+
+
+def translated60() -> Recipe:
+    """A digit somewhere on 60×60."""
+    return _recipe(ram_60(), Canvas(60), "translated digits, 8 glimpses", "1.84 (the paper, 8 glimpses)")
+
+
+def cluttered60() -> Recipe:
+    """A digit somewhere on 60×60, among pieces of others."""
+    return _recipe(ram_60(), Canvas(60, clutter=4), "cluttered 60×60, 8 glimpses", "5.23 (the paper, 8 glimpses)")
+
+
+def cluttered100() -> Recipe:
+    """The same on 100×100, seen at four scales."""
+    return _recipe(ram_100(), Canvas(100, clutter=4), "cluttered 100×100, 8 glimpses", "10.83 (the paper, 8 glimpses)")
+
+
+def fully_connected() -> Recipe:
+    """The baseline that sees all pixels of a cluttered 60×60."""
+    recipe = _recipe(FullyConnectedConfig(), Canvas(60, clutter=4), "cluttered 60×60", "13.2 (the paper)")
+    return replace(recipe, paper="fully_connected")
+
+
+def convolutional() -> Recipe:
+    """The baseline with eight filters of 10×10."""
+    recipe = _recipe(ConvolutionalConfig(), Canvas(60, clutter=4), "cluttered 60×60", "7.83 (the paper)")
+    return replace(recipe, paper="convolutional")
+
+
+def _recipe(model: Any, canvas: Canvas, note: str, published: str) -> Recipe:
+    if isinstance(model, RAMConfig):
+        model = replace(model, core="lstm")
+    return Recipe(
+        paper="ram",
+        model=model,
+        task=ClassificationConfig("mnist", canvas, batch_size=1024),
+        train=TRAIN,
+        note=note,
+        published=published,
+    )

@@ -1,0 +1,37 @@
+"""Squeeze-and-excitation networks (Hu et al. 2018) on CIFAR-10, beside their plain twins."""
+
+from dataclasses import replace
+
+from regard.models import ResNetConfig, SENetConfig
+from regard.recipes.recipe import Recipe
+from regard.tasks import ClassificationConfig
+from regard.train import Train
+
+CIFAR10 = ClassificationConfig(
+    "cifar10", batch_size=128, crop=32, pad=4, mirror=True,
+    mean=(0.4914, 0.4822, 0.4465), std=(0.247, 0.2435, 0.2616),
+)  # fmt: skip
+TRAIN = Train(
+    steps=35_200, optimiser="nag", momentum=0.9, lr=0.1, weight_decay=5e-4, clip=None, schedule="cosine", warmup=700,
+    precision="bfloat16", capture=True, log_every=500, evaluate_every=3520, save_every=17_600, keep=1,
+)  # fmt: skip
+
+
+def cifar10() -> Recipe:
+    """SE-ResNet-20."""
+    return Recipe("senet", SENetConfig(depth=20), CIFAR10, TRAIN, "SE-ResNet-20", "")
+
+
+def cifar10_56() -> Recipe:
+    """SE-ResNet-56."""
+    return replace(cifar10(), model=SENetConfig(depth=56), note="SE-ResNet-56")
+
+
+def plain() -> Recipe:
+    """ResNet-20, the twin."""
+    return Recipe("resnet", ResNetConfig(depth=20), CIFAR10, TRAIN, "ResNet-20", "8.75 (He et al. 2016)")
+
+
+def plain_56() -> Recipe:
+    """ResNet-56, the twin."""
+    return replace(plain(), model=ResNetConfig(depth=56), note="ResNet-56", published="6.97 (He et al. 2016)")

@@ -1,0 +1,400 @@
+"""Classification of pictures: labels out, for models that see everything at once and for models that look around.
+
+Batches are rows; the pictures live on the device, and are painted, cropped and mirrored there, inside the loss.
+Held-out canvases are painted once, from a seed, on the CPU, so they are the same everywhere. A model that draws where
+to look returns log-probabilities beside its logits, and learns from rewards too.
+"""
+
+import dataclasses
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int, UInt8
+from torch import Tensor, nn
+
+from regard.base import ConfigError, RegardError, did_you_mean, write_atomically
+from regard.data.canvas import Canvas, paint
+from regard.data.cifar10 import cifar10
+from regard.data.digits import digits, mnist
+from regard.data.pictures import END, IGNORE, Facts, Pictures, RowBatches, Rows, centre_crops, random_crops
+from regard.data.svhn import svhn
+from regard.nn.reward import baseline_error, reinforce
+from regard.tasks.task import Loss, Score
+
+Splits = dict[str, Pictures]
+DATASETS: dict[str, Callable[[], Splits]] = {"digits": digits, "mnist": mnist, "svhn": svhn, "cifar10": cifar10}
+AT_ONCE = 1000  # pictures, where nothing is learnt
+FACTS = "pictures.json"  # in a run folder
+
+
+@dataclass(frozen=True)
+class ClassificationConfig:
+    """Which pictures, how they are shown, and what a choice of where to look is rewarded with."""
+
+    dataset: str = "mnist"  # of DATASETS
+    canvas: Canvas = field(default_factory=Canvas)
+    batch_size: int = 128
+    crop: int | None = None  # side of a random square in training, of the middle one else; None: whole pictures
+    pad: int = 0  # black pixels around a picture before it is cropped
+    mirror: bool = False  # every other picture, in training
+    mean: tuple[float, ...] = ()  # of each channel, to be subtracted from 0 … 1
+    std: tuple[float, ...] = ()  # of each channel, to be divided by
+    smoothing: float = 0.0  # of labels
+    reward: Literal["correct", "probability"] = "correct"  # 1 or 0 for a label, or what the model gave the right one
+    reward_weight: float = 1.0  # of the policy's loss beside the cross entropy
+    baseline_weight: float = 1.0
+    entropy_weight: float = 0.0  # of discrete choices
+    every_weight: float = 0.0  # of the mean cross entropy after each glimpse, beside that of the answer
+    discount: float = 1.0  # γ: a right answer after n glimpses is worth γ^(n−1)
+    until_wrong: bool = False  # sequences: learn up to the first wrong label only (Ba et al. 2015)
+    draws: int = 0  # evaluation: 0 looks at the means, 1 draws once, more average so many walks
+    canvas_seed: int = 20_140_624  # of held-out canvases
+
+
+class Recognised(NamedTuple):
+    """What a model says about a picture."""
+
+    text: str  # the labels, one after the other, up to the end of a number
+    labels: list[str]
+    probabilities: Tensor  # [s c]
+    where: Tensor | None  # [t 2]: where it looked, (x, y) in [−1, 1], as many glimpses as it took; None: everywhere
+
+
+class Classification:
+    """The task: `batches`, `loss` and `evaluate` for the trainer, `predict` for everybody else."""
+
+    def __init__(
+        self, config: ClassificationConfig, *, splits: Splits | None = None, facts: Facts | None = None
+    ) -> None:
+        _check(config)
+        self.config = config
+        if splits is not None:
+            self.splits = splits
+        if facts is not None:
+            self.facts = facts
+        self._places: dict[tuple[str, torch.device], Pictures] = {}
+        self._held: dict[str, Pictures] = {}
+        self._constants: dict[tuple[int, torch.device], tuple[Tensor, Tensor]] = {}
+
+    @cached_property
+    def splits(self) -> Splits:
+        """Train, valid and test sets by name, read when they are first asked for."""
+        return DATASETS[self.config.dataset]()
+
+    @property
+    def tests(self) -> list[str]:
+        """Test splits, the usual one first."""
+        return ["test"]
+
+    @cached_property
+    def facts(self) -> Facts:
+        """What the data decides, read from it unless it was given."""
+        train, config = self.splits["train"], self.config
+        config.canvas.check(train)
+        labels = 1 if train.labels.ndim == 1 else train.labels.shape[1]
+        if config.canvas.digits > 1:
+            labels = config.canvas.digits if config.canvas.target == "sequence" else 1
+        side = config.crop or config.canvas.size or train.images.shape[-1]
+        return Facts(config.canvas.classes(train.classes), labels, train.channels, side)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """What a label may say."""
+        return self.facts.classes
+
+    @property
+    def labels(self) -> int:
+        """How many labels each picture has, at most."""
+        return self.facts.labels
+
+    @property
+    def image_size(self) -> int:
+        """The height and width that a model sees."""
+        return self.facts.image_size
+
+    def fill(self, model_config: Any) -> Any:
+        """A model's config with what the data decides: classes, labels, channels, image_size, where it has them."""
+        return _filled(model_config, {**self.facts._asdict(), "classes": len(self.classes)})
+
+    def save(self, folder: Path) -> None:
+        """What the data decided."""
+        write_atomically(folder / FACTS, json.dumps(self.facts._asdict()))
+
+    @classmethod
+    def load(cls, folder: Path, config: ClassificationConfig) -> "Classification":
+        """The task of a run; its data is read only when asked for."""
+        path = folder / FACTS
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            facts = Facts(tuple(found["classes"]), *(int(found[name]) for name in Facts._fields[1:]))
+        except FileNotFoundError:
+            return cls(config)
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise RegardError(f"{path} cannot be read", got=str(error), cure="restore it, or train anew") from error
+        return cls(config, facts=facts)
+
+    # ── training ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def batches(self, *, seed: int, rank: int = 0, world: int = 1) -> RowBatches:
+        """Rows of the training set without end, for one of `world` ranks."""
+        size, batch_size = self.splits["train"].size, self.config.batch_size
+        return RowBatches(size, batch_size=batch_size, seed=seed, rank=rank, world=world)
+
+    def loss(self, model: Callable[..., Any], batch: Rows) -> Loss:
+        """Cross entropy, and for a model that draws the losses of its policy and its baseline; sums over pictures."""
+        images, labels = self.shown(batch.rows)
+        return self.judged(model(images), labels)
+
+    def shown(self, rows: Int[Tensor, " b"]) -> tuple[Float[Tensor, "b c h w"], Int[Tensor, "b s"]]:
+        """Training pictures, each time a little different, with labels [b s]: on the device of the rows."""
+        config, pool = self.config, self._on("train", rows.device)
+        if config.canvas.size is not None:
+            images, labels = paint(rows, pool, config.canvas)
+        else:
+            chosen, labels = pool.images[rows], pool.labels[rows]
+            if config.crop is not None or config.mirror:
+                side = config.crop or chosen.shape[-1]
+                chosen = random_crops(chosen, side, pad=config.pad, mirror=config.mirror)
+            images = chosen.float() / 255.0
+        return self._normalised(images), labels if labels.ndim == 2 else labels.unsqueeze(1)
+
+    def judged(self, out: Any, labels: Int[Tensor, "b s"]) -> Loss:
+        """The loss of what a model returned."""
+        config = self.config
+        logits = out.logits.float()  # [b s c]
+        real = labels != IGNORE
+        right = (logits.detach().argmax(-1) == labels) & real  # [b s]
+        counts = real if not config.until_wrong else real & _before_wrong(right | ~real)
+        losses = F.cross_entropy(
+            logits.flatten(0, 1),
+            labels.masked_fill(~counts, IGNORE).flatten(),
+            ignore_index=IGNORE,
+            label_smoothing=config.smoothing,
+            reduction="sum",
+        )
+        whole = (right | ~real).all(1)
+        figures = {"cross_entropy": losses.detach(), "correct": whole.sum()}
+        if getattr(out, "log_probability", None) is None:
+            return Loss(losses, figures)
+        worth = right.float()
+        if config.reward == "probability":  # the mean of the former, if answers were drawn: the same aim, less noise
+            worth = logits.detach().softmax(-1).gather(-1, labels.clamp(min=0).unsqueeze(-1)).squeeze(-1) * real
+        worth = torch.cat([worth, worth.sum(1, keepdim=True) / real.sum(1, keepdim=True)], 1)  # [b s+1]: and of all
+        if config.discount != 1:
+            worth = worth * config.discount ** (out.alive.sum(1, keepdim=True) - 1)
+        reward = worth[:, out.owner]  # [b t]
+        counted = out.drawn & F.pad(counts, (0, 1), value=True)[:, out.owner]
+        policy = reinforce(
+            out.log_probability, reward, out.baseline, entropy=out.entropy, entropy_weight=config.entropy_weight
+        )
+        errors = baseline_error(out.baseline, reward)
+        policy, error = (part.masked_fill(~counted, 0.0).sum() for part in (policy, errors))
+        total = losses + config.reward_weight * policy + config.baseline_weight * error
+        figures |= {"reward": worth[:, -1].sum(), "baseline_error": error.detach(), "steps": out.alive.sum()}
+        if config.every_weight and out.every is not None:
+            every = out.every.float()
+            each = labels.expand(-1, every.shape[1]).flatten()
+            along = F.cross_entropy(every.flatten(0, 1), each, label_smoothing=config.smoothing, reduction="sum")
+            total = total + config.every_weight / every.shape[1] * along
+        return Loss(total, figures)
+
+    # ── evaluation ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def held_out(self, split: str) -> Pictures:
+        """The fixed pictures of a split, as a model sees them but for normalisation; labels are [n s]."""
+        if split not in self._held:
+            found = self._split(split)
+            config, labels = self.config, found.labels
+            if config.canvas.size is not None:
+                config.canvas.check(found)
+                generator = torch.Generator().manual_seed(config.canvas_seed + sum(map(ord, split)))
+                every = torch.split(torch.arange(found.size), AT_ONCE)
+                parts = [paint(rows, found, config.canvas, generator=generator) for rows in every]
+                images = torch.cat([(part.images * 255).round().to(torch.uint8) for part in parts])
+                labels = torch.cat([part.labels for part in parts])
+            else:
+                images = found.images if config.crop is None else centre_crops(found.images, config.crop)
+            self._held[split] = Pictures(images, labels if labels.ndim == 2 else labels.unsqueeze(1), self.classes)
+        return self._held[split]
+
+    @torch.no_grad()
+    def evaluate(self, model: nn.Module, split: str, *, full: bool = False) -> Score:
+        """Errors in percent: `error` of whole pictures, `label_error` of single labels where there are several."""
+        pictures, device = self.held_out(split), _device(model)
+        start = time.perf_counter()
+        logits, steps = self._run(model, pictures, device)
+        labels = pictures.labels
+        real = labels != IGNORE
+        found = logits.argmax(-1)
+        wrong = (found != labels) & real
+        loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORE).item()
+        error = 100 * wrong.any(1).double().mean().item()
+        figures = {"loss": loss, "error": error, "accuracy": 100 - error}
+        if labels.shape[1] > 1:
+            figures["label_error"] = 100 * (wrong.sum() / real.sum()).item()
+        if steps is not None:
+            figures["steps"] = steps.double().mean().item()
+        details: dict[str, Any] = {}
+        if full:
+            how = {0: "means", 1: "one draw"}.get(self.config.draws, f"mean of {self.config.draws} draws")
+            kind = f"error in % of {pictures.size:,} pictures" + (f", locations: {how}" if steps is not None else "")
+            details = {
+                "split": split,
+                "count": pictures.size,
+                "seconds": time.perf_counter() - start,
+                "signatures": {"error": kind},
+                "outputs": [" ".join(self._names(row)) for row in found],
+            }
+        return Score(figures, best="error", higher_is_better=False, details=details)
+
+    @torch.no_grad()
+    def predict(self, model: nn.Module, images: UInt8[Tensor, "b c h w"]) -> list[Recognised]:
+        """Labels, probabilities and the path of the glimpses, for pictures as `held_out` has them."""
+        blank = torch.zeros(len(images), self.labels, dtype=torch.long)
+        pictures = Pictures(images, blank, self.classes)
+        answers = []
+        with _judging(model):
+            for rows in torch.split(torch.arange(len(images)), AT_ONCE):
+                out = model(self._normalised(pictures.take(rows).images.to(_device(model)).float() / 255.0))
+                probabilities = out.logits.float().softmax(-1).cpu()
+                where = getattr(out, "where", None)
+                for number, one in enumerate(probabilities):
+                    names = self._names(one.argmax(-1))
+                    path = None if where is None else where[number][out.alive[number]].float().cpu()
+                    answers.append(Recognised("".join(names), names, one, path))
+        return answers
+
+    def prepared(self, image: UInt8[Tensor, "h w 3"], *, invert: bool | None = None) -> UInt8[Tensor, "c s s"]:
+        """A picture of any size as this task shows them: right channels, longer side fitted, black around.
+
+        Digits are white on black here: a grey one whose border is bright is inverted, unless `invert` says otherwise.
+        """
+        channels, side = self.facts.channels, self.image_size
+        x = image.float().permute(2, 0, 1)
+        if channels == 1:
+            x = (x * torch.tensor([0.299, 0.587, 0.114])[:, None, None]).sum(0, keepdim=True)
+            rim = torch.cat([x[0, 0], x[0, -1], x[0, :, 0], x[0, :, -1]])
+            if invert or (invert is None and rim.median() > 127):
+                x = 255 - x
+        height, width = x.shape[-2:]
+        ratio = side / max(height, width)
+        if self.config.canvas.size is not None:
+            ratio = min(ratio, 1.0)  # a digit of its own size, on a canvas
+        size = (max(1, round(height * ratio)), max(1, round(width * ratio)))
+        x = F.interpolate(x.unsqueeze(0), size=size, mode="bilinear", antialias=True, align_corners=False)[0]
+        top, left = (side - size[0]) // 2, (side - size[1]) // 2
+        x = F.pad(x, (left, side - size[1] - left, top, side - size[0] - top))
+        return x.round().clamp(0, 255).to(torch.uint8)
+
+    def _run(self, model: nn.Module, pictures: Pictures, device: torch.device) -> tuple[Tensor, Tensor | None]:
+        """Log-probabilities [n s c] and steps [n], on the CPU; noise, where there is any, has a seed of its own."""
+        draws, parts, steps = self.config.draws, [], []
+        options = {"sample": True} if draws else {}
+        with _judging(model):
+            for rows in torch.split(torch.arange(pictures.size), AT_ONCE):
+                images = self._normalised(pictures.images[rows].to(device).float() / 255.0)
+                outs = [model(images, **options) for _ in range(max(draws, 1))]
+                mean = sum(out.logits.float().softmax(-1) for out in outs) / len(outs)
+                parts.append(mean.clamp(min=1e-30).log().cpu() if draws > 1 else outs[0].logits.float().cpu())
+                if hasattr(outs[0], "alive"):
+                    steps.append((sum(out.alive.sum(1).float() for out in outs) / len(outs)).cpu())
+        return torch.cat(parts), torch.cat(steps) if steps else None
+
+    # ── the parts ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _split(self, split: str) -> Pictures:
+        if split in self.splits:
+            return self.splits[split]
+        cure = did_you_mean(split, self.splits)
+        raise ConfigError("unknown split", got=repr(split), expected=f"one of {', '.join(self.splits)}", cure=cure)
+
+    def _on(self, split: str, device: torch.device) -> Pictures:
+        """A split on a device, where it stays."""
+        if (split, device) not in self._places:
+            found = self._split(split)
+            self.config.canvas.check(found)
+            self._places[split, device] = found.to(device)
+        return self._places[split, device]
+
+    def _normalised(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c h w"]:
+        if not self.config.mean and not self.config.std:
+            return images
+        place = (images.shape[1], images.device)
+        if place not in self._constants:  # copied to the device once: a captured graph may not
+            mean, std = (_by_channel(self.config, name, images.shape[1]) for name in ("mean", "std"))
+            self._constants[place] = ((1 / std).to(images.device), (-mean / std).to(images.device))
+        scale, shift = self._constants[place]
+        return torch.addcmul(shift, images, scale)
+
+    def _names(self, row: Int[Tensor, " s"]) -> list[str]:
+        """Labels in words, up to the end of the sequence."""
+        names = [self.classes[int(label)] for label in row]
+        return names[: names.index(END)] if END in names else names
+
+
+def _before_wrong(right: Bool[Tensor, "b s"]) -> Bool[Tensor, "b s"]:
+    """True up to and including the first label that is wrong."""
+    return F.pad((~right).cumsum(1)[:, :-1], (1, 0)) == 0
+
+
+def _by_channel(config: ClassificationConfig, name: str, channels: int) -> Float[Tensor, "c 1 1"]:
+    values = getattr(config, name) or ((0.0,) if name == "mean" else (1.0,))
+    if len(values) not in (1, channels):
+        expected = f"one number, or one for each of {channels} channels"
+        raise ConfigError(f"task.{name}", got=f"{len(values)} numbers", expected=expected)
+    return torch.tensor(values).expand(channels)[:, None, None]
+
+
+def _device(model: nn.Module) -> torch.device:
+    return next(model.parameters()).device
+
+
+@contextmanager
+def _judging(model: nn.Module) -> Iterator[None]:
+    """In evaluation mode, with noise that is always the same and leaves that of others alone."""
+    was_training, device = model.training, _device(model)
+    model.eval()
+    try:
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            torch.manual_seed(0)
+            yield
+    finally:
+        model.train(was_training)
+
+
+def _filled(config: Any, known: dict[str, int]) -> Any:
+    """The config, and the configs inside it, with these settings where there are such."""
+    changes: dict[str, Any] = {}
+    for each in dataclasses.fields(config):
+        value = getattr(config, each.name)
+        if each.name in known:
+            changes[each.name] = known[each.name]
+        elif dataclasses.is_dataclass(value):
+            changes[each.name] = _filled(value, known)
+    return dataclasses.replace(config, **changes)
+
+
+def _check(config: ClassificationConfig) -> None:
+    if config.dataset not in DATASETS:
+        cure = did_you_mean(config.dataset, DATASETS)
+        expected = f"one of {', '.join(DATASETS)}"
+        raise ConfigError("task.dataset", got=repr(config.dataset), expected=expected, cure=cure)
+    for name, low, high in (("smoothing", 0, 1), ("discount", 0, 1.000001)):
+        if not low <= getattr(config, name) < high:
+            raise ConfigError(f"task.{name}", got=getattr(config, name), expected=f"{low} to {int(high)}")
+    for name in ("reward_weight", "baseline_weight", "entropy_weight", "every_weight", "draws", "pad"):
+        if not getattr(config, name) >= 0:
+            raise ConfigError(f"task.{name}", got=getattr(config, name), expected="0 or more")
+    if config.canvas.size is not None and (config.crop is not None or config.mirror):
+        got = f"canvas.size={config.canvas.size}, crop={config.crop}, mirror={config.mirror}"
+        raise ConfigError("a canvas is neither cropped nor mirrored", got=got, cure="task.crop=none task.mirror=false")
+    if any(value <= 0 for value in config.std):
+        raise ConfigError("task.std", got=config.std, expected="more than 0")

@@ -1,0 +1,223 @@
+"""Features of pictures: computed once by an encoder, kept on disk as float16, and then held on the device.
+
+The name of a kept file is a hash of all that decides its content: the encoder's weights, the view, the pictures.
+"""
+
+import json
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float, UInt8
+from numpy.typing import NDArray
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from regard.base import ConfigError, RegardError, did_you_mean
+from regard.data.download import cache_folder, find
+from regard.data.flickr8k import Captions
+from regard.data.images import fit_image, read_image
+from regard.data.sources import SOURCES
+from regard.nn.efficientnet import Backbone, Patches, efficientnet_lite0, sha256_of
+
+ENCODERS = ("efficientnet_lite0", "patches")
+PUBLISHED = "efficientnet_lite0/efficientnet-lite0-57934424.pth"
+FILE = "encoder.safetensors"  # in a run folder
+Progress = Callable[[str, int, int], None]  # what, done, of how many
+_CHUNK = 64  # pictures at a time
+_VERSION = 1  # of what is kept: a new one makes all kept files stale
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """Which encoder, and what it is shown."""
+
+    name: Literal["efficientnet_lite0", "patches"] = "efficientnet_lite0"
+    weights: str | None = None  # a file with weights; None: the published ones
+    stage: int = 8  # efficientnet_lite0: 5 is a grid of size / 16 with 112 channels, 8 of size / 32 with 1280
+    size: int = 320  # pixels of the square that it sees
+    whole: bool = False  # squeeze the whole picture into the square, instead of cutting out its middle
+    patch: int = 8  # patches: pixels of a side
+    keep: bool = True  # features on disk, below the cache folder
+
+
+class Viewer:
+    """Pictures in, features out. `module` is the user's own encoder, in place of the one that the config names."""
+
+    def __init__(
+        self, config: EncoderConfig, *, module: Any | None = None, folder: Path | None = None, progress: Any = None
+    ) -> None:
+        if config.name not in ENCODERS:
+            cure = did_you_mean(config.name, ENCODERS)
+            expected = f"one of {', '.join(ENCODERS)}"
+            raise ConfigError("task.encoder.name", got=repr(config.name), expected=expected, cure=cure)
+        if config.size < 1:
+            raise ConfigError("task.encoder.size", got=config.size, expected="1 or more", cure="224 and 320 are usual")
+        self.config, self.folder, self.progress = config, folder, progress  # type: EncoderConfig, Path | None, Progress | None
+        self._own = module is not None
+        if module is not None:
+            self.encoder = module
+
+    @cached_property
+    def encoder(self) -> Any:
+        """The encoder, in evaluation mode, without gradients."""
+        config = self.config
+        if config.name == "patches":
+            patches = Patches(config.patch)
+            return Backbone(patches, channels=patches.channels, mean=0.5, scale=0.5).eval()
+        kept = None if self.folder is None else self.folder / FILE
+        encoder = efficientnet_lite0(None if kept else self.weights_file, stage=config.stage)
+        if kept is not None:
+            encoder.load_state_dict(load_file(kept))
+        return encoder.eval().requires_grad_(False)
+
+    @property
+    def weights_file(self) -> Path:
+        """Where the weights are."""
+        return Path(self.config.weights) if self.config.weights is not None else find(PUBLISHED)
+
+    @cached_property
+    def identity(self) -> str | None:
+        """What the encoder is, as text; None if nobody knows."""
+        config = self.config
+        if self._own:
+            return None
+        if config.name == "patches":
+            return f"patches {config.patch}"
+        if self.folder is not None:
+            with safe_open(self.folder / FILE, "pt") as file:
+                return str(file.metadata()["identity"])
+        sha256 = SOURCES[PUBLISHED].sha256 if config.weights is None else sha256_of(config.weights)
+        return f"efficientnet_lite0 {sha256} {config.stage}"
+
+    def save(self, folder: Path) -> None:
+        """The weights into a run folder, so that it can caption new pictures on any machine."""
+        if self.config.name == "patches" or self._own:
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        part = folder / f".{FILE}.{secrets.token_hex(6)}.part"
+        tensors = {name: tensor.contiguous() for name, tensor in self.encoder.state_dict().items()}
+        save_file(tensors, part, metadata={"identity": str(self.identity)})
+        os.replace(part, folder / FILE)
+
+    def view(self, image: UInt8[np.ndarray, "h w 3"], *, margin: int = 0) -> UInt8[np.ndarray, "3 s s"]:
+        """The square that the encoder sees, `margin` pixels larger if asked."""
+        return np.ascontiguousarray(
+            fit_image(image, self.config.size + margin, whole=self.config.whole).transpose(2, 0, 1)
+        )
+
+    @torch.no_grad()
+    def encode(self, views: UInt8[Tensor, "b 3 s s"]) -> Float[Tensor, "b k d"]:
+        """Features of views, on the device where the views are, as float16."""
+        encoder = self.encoder.to(views.device) if hasattr(self.encoder, "to") else self.encoder
+        images = (views.float() / 255).contiguous(memory_format=torch.channels_last)
+        values: Tensor = encoder(images).values
+        return values.half()
+
+    @cached_property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of places."""
+        side = self.config.size
+        device = next((p.device for p in getattr(self.encoder, "parameters", list)()), torch.device("cpu"))
+        with torch.no_grad():
+            grid: tuple[int, int] = self.encoder(torch.zeros(1, 3, side, side, device=device)).grid
+        return grid
+
+    def features(self, captions: Captions, *, mirrored: bool, device: torch.device) -> Float[Tensor, "m k d"]:
+        """Features of all pictures of a split, then, if asked, of their mirror images; from disk if they are there."""
+        count = len(captions) * (2 if mirrored else 1)
+        rows, columns = self.grid
+        shape = (count, rows * columns, self.encoder.channels)
+
+        def parts() -> Iterator[tuple[int, NDArray[Any]]]:
+            for start, views in self._views(captions, "encoding pictures"):
+                here = torch.from_numpy(views).to(device)
+                yield start, self.encode(here).cpu().numpy()
+                if mirrored:
+                    yield len(captions) + start, self.encode(here.flip(-1)).cpu().numpy()
+
+        facts = {"encoder": self.identity, "mirrored": mirrored}
+        keep = self.config.keep and self.identity is not None
+        return torch.from_numpy(self._kept(captions, facts, np.float16, shape, parts, keep=keep)).to(device)
+
+    def views(self, captions: Captions, *, margin: int = 0, device: torch.device) -> UInt8[Tensor, "n 3 s s"]:
+        """All pictures of a split as the encoder sees them: what fine-tuning needs."""
+        side = self.config.size + margin
+        shape = (len(captions), 3, side, side)
+
+        def parts() -> Iterator[tuple[int, NDArray[Any]]]:
+            return self._views(captions, "decoding pictures", margin)
+
+        return torch.from_numpy(self._kept(captions, {}, np.uint8, shape, parts, keep=self.config.keep)).to(device)
+
+    def _views(self, captions: Captions, what: str, margin: int = 0) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+        """Views, some at a time, decoded by several threads."""
+
+        def one(name: str) -> NDArray[np.uint8]:
+            return self.view(read_image(captions.read(name), name=name), margin=margin)
+
+        with ThreadPoolExecutor(min(16, os.cpu_count() or 1)) as pool:
+            for start, names in _chunks(captions.names):
+                yield start, np.stack(list(pool.map(one, names)))
+                if self.progress is not None:
+                    self.progress(what, start + len(names), len(captions))
+
+    def _kept(
+        self,
+        captions: Captions,
+        facts: dict[str, Any],
+        dtype: type,
+        shape: tuple[int, ...],
+        parts: Callable[[], Iterable[Any]],
+        *,
+        keep: bool,
+    ) -> NDArray[Any]:
+        """An array from disk; if it is not there it is made, written beside and renamed."""
+        if not keep:
+            fresh: NDArray[Any] = _filled(np.empty(shape, dtype), parts())
+            return fresh
+        config = self.config
+        facts = facts | {"version": _VERSION, "pictures": captions.signature, "shape": shape}
+        facts |= {"size": config.size, "whole": config.whole, "type": dtype.__name__}
+        key = blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=16).hexdigest()
+        path = cache_folder() / "features" / f"{key}.npy"
+        if not path.exists():
+            part = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                file = np.lib.format.open_memmap(part, mode="w+", dtype=dtype, shape=shape)
+                _filled(file, parts()).flush()
+                del file
+                os.replace(part, path)
+            except OSError as error:
+                why = f"features cannot be kept ({error.strerror})"
+                cure = "set REGARD_CACHE to a folder with room, or task.encoder.keep=false"
+                raise RegardError(why, got=path.parent, cure=cure) from error
+            finally:
+                with suppress(OSError):
+                    part.unlink(missing_ok=True)
+        array: NDArray[Any] = np.lib.format.open_memmap(path, mode="c")
+        if array.shape != shape or array.dtype != dtype:
+            raise RegardError(f"{path} holds something else", got=list(array.shape), cure="delete it")
+        return array
+
+
+def _filled(array: Any, parts: Iterable[tuple[int, NDArray[Any]]]) -> Any:
+    for start, part in parts:
+        array[start : start + len(part)] = part
+    return array
+
+
+def _chunks(names: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
+    for start in range(0, len(names), _CHUNK):
+        yield start, names[start : start + _CHUNK]

@@ -1,0 +1,214 @@
+"""Gates of Squeeze-and-Excitation: how open each channel is, by layer and class (Hu et al. 2018, section 7).
+
+Gates come by layer, [n c] for n pictures and c channels: what `SENet.gates` gives.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.base import ConfigError, ShapeError
+from regard.viz.curves import COLOURS, DASHES
+from regard.viz.fonts import extent, printable
+from regard.viz.pictures import DARK, LIGHT, Grid, Paper, entitle, headline, headroom, new_figure, words
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+    import matplotlib.figure
+
+Gates = dict[str, NDArray[np.float64]]
+_ON_DARK = ("#4ba6e3", "#ff8b45", "#2dc596", "#e6a3c8", "#f2b63f", "#9ad6ff", "#f2f2f2", "#9b9b9b")
+_WIDTH, _HEIGHT = 2.5, 1.35  # inches of a panel
+_SIDE, _ABOVE, _BELOW = 0.46, 0.3, 0.36  # inches around it, for numbers and names
+_FEW = 4  # classes that are drawn unless told
+_LINE, _LONG = 0.19, 20  # inches of a line of the legend, letters of a name in it
+
+
+def gate_profiles(
+    gates: Mapping[str, Any],
+    labels: Any,
+    *,
+    classes: Sequence[str] | None = None,
+    show: Sequence[int] | None = None,
+    columns: int = 3,
+    title: str | None = None,
+    dark: bool = False,
+) -> Grid:
+    """Draw the mean gate of each channel, a panel for each layer: a line for each class, a thick one for all pictures.
+
+    `labels` [n] says the class of each picture, `classes` what they are called, and `show` which are drawn: the first
+    four that there are, or up to eight. Lines that lie together mean that a layer treats all classes alike.
+
+    >>> axes = gate_profiles({"stages.0.0": np.full((4, 16), 0.5)}, [0, 0, 1, 1], classes=["cat", "dog"])
+    >>> [line.get_label() for line in axes[0, 0].lines]
+    ['cat', 'dog', 'all']
+    """
+    layers, paper = _checked(gates), DARK if dark else LIGHT
+    kinds = _labels(labels, len(next(iter(layers.values()))))
+    chosen = _chosen(kinds, show)
+    names = [str(kind) if classes is None else _name(classes, kind) for kind in chosen]
+    axes, figure = _panels(layers, columns, paper, title, legend=[*names, "all"])
+    colours = _ON_DARK if dark else COLOURS
+    for ax, values in zip(axes.flat, layers.values(), strict=False):
+        channels = np.arange(values.shape[1])
+        for place, (kind, name) in enumerate(zip(chosen, names, strict=True)):
+            style: dict[str, Any] = {
+                "color": colours[place],
+                "linestyle": DASHES[place % len(DASHES)],
+                "linewidth": 1.1,
+            }
+            ax.plot(channels, values[kinds == kind].mean(0), label=name, zorder=3, **style)
+        ax.plot(channels, values.mean(0), label="all", color=paper.ink, linewidth=1.9, alpha=0.75, zorder=2)
+        ax.set_xlim(-0.5, len(channels) - 0.5)
+        ax.set_ylim(0, 1)
+        _ticks(ax, paper, "channel")
+    _legend(figure, axes.flat[0].lines, [*names, "all"], paper)
+    return axes
+
+
+def gate_histograms(
+    gates: Mapping[str, Any],
+    *,
+    bins: int = 25,
+    columns: int = 3,
+    title: str | None = None,
+    dark: bool = False,
+) -> Grid:
+    """Draw how many gates are how open, a panel for each layer, with a line at their mean.
+
+    Above stands by how much a gate varies from picture to picture (the mean over channels of its deviation):
+    near 0 the gates are fixed numbers, and the layer attends to nothing.
+
+    >>> axes = gate_histograms({"stages.0.0": np.full((4, 16), 0.5)})
+    >>> axes[0, 0].texts[0].get_text()
+    '±0.000 by picture'
+    """
+    layers, paper = _checked(gates), DARK if dark else LIGHT
+    if bins < 1:
+        raise ConfigError("bins", got=bins, expected="1 or more")
+    axes, _ = _panels(layers, columns, paper, title, legend=[])
+    fill = _ON_DARK[0] if dark else COLOURS[0]
+    for ax, values in zip(axes.flat, layers.values(), strict=False):
+        shares, edges = np.histogram(values, bins=bins, range=(0, 1))
+        ax.bar(edges[:-1], shares / values.size, width=1 / bins, align="edge", color=fill, linewidth=0)
+        ax.axvline(values.mean(), color=paper.ink, linewidth=1.0, linestyle=(0, (3, 2)))
+        _note(ax, f"±{values.std(0).mean():.3f} by picture", (1, 1), (0, 4), "bottom", paper)
+        ax.set_xlim(0, 1)
+        _ticks(ax, paper, "gate")
+    return axes
+
+
+def _checked(gates: Mapping[str, Any]) -> Gates:
+    layers = {}
+    for name, given in gates.items():
+        values = given.detach().cpu().float().numpy() if hasattr(given, "detach") else given
+        array = np.asarray(values, dtype=np.float64)
+        if array.ndim != 2 or not array.size:
+            raise ShapeError(f"gates of {name!r}", got=f"shape {list(array.shape)}", expected="[pictures channels]")
+        if not ((array >= 0) & (array <= 1)).all():
+            raise ConfigError(f"gates of {name!r}", got="numbers beyond 0 and 1", expected="what a sigmoid gives")
+        layers[str(name)] = array
+    if not layers:
+        raise ShapeError("there is nothing to draw", got="no layers", expected="name → gates [n c]")
+    if len({len(array) for array in layers.values()}) > 1:
+        got = ", ".join(str(len(array)) for array in layers.values())
+        raise ShapeError("layers have different numbers of pictures", got=got, expected="one batch")
+    return layers
+
+
+def _labels(labels: Any, count: int) -> NDArray[np.int64]:
+    array = np.asarray(labels.detach().cpu().numpy() if hasattr(labels, "detach") else labels)
+    if array.shape != (count,) or not np.issubdtype(array.dtype, np.integer):
+        got = f"{array.dtype} of shape {list(array.shape)}"
+        raise ShapeError("each picture needs the number of its class", got=got, expected=f"[{count}]")
+    return array.astype(np.int64)
+
+
+def _chosen(kinds: NDArray[np.int64], show: Sequence[int] | None) -> list[int]:
+    there = sorted(set(kinds.tolist()))
+    chosen = there[:_FEW] if show is None else [int(kind) for kind in show]
+    if missing := [kind for kind in chosen if kind not in there]:
+        raise ConfigError("no picture is of this class", got=missing[0], expected=f"some of {there}")
+    if not 1 <= len(chosen) <= len(COLOURS):
+        raise ConfigError("classes to show", got=len(chosen), expected=f"1 to {len(COLOURS)}")
+    return chosen
+
+
+def _name(classes: Sequence[str], kind: int) -> str:
+    if not 0 <= kind < len(classes):
+        raise ConfigError("a class has no name", got=kind, expected=f"0 to {len(classes) - 1}")
+    return str(classes[kind])
+
+
+def _panels(
+    layers: Gates, columns: int, paper: Paper, title: str | None, *, legend: list[str]
+) -> tuple[Grid, "matplotlib.figure.Figure"]:
+    """A grid of panels, each with the name of its layer; what is left over is hidden."""
+    if columns < 1:
+        raise ConfigError("columns", got=columns, expected="1 or more")
+    across = min(columns, len(layers))
+    lines = -(-len(layers) // across)
+    width = across * (_SIDE + _WIDTH) + 0.15
+    head = headroom(title)
+    foot = _LINE * -(-len(legend) // _fitting(legend, width)) if legend else 0.0
+    height = head + lines * (_ABOVE + _HEIGHT + _BELOW) - _ABOVE + 0.12 + foot
+    figure = new_figure(width, height, paper)
+    axes = np.empty((lines, across), dtype=object)
+    names = [*layers, *[""] * (lines * across - len(layers))]
+    for place, name in enumerate(names):
+        row, column = divmod(place, across)
+        left, top = _SIDE + column * (_SIDE + _WIDTH), head + row * (_ABOVE + _HEIGHT + _BELOW)
+        ax = figure.add_axes((left / width, 1 - (top + _HEIGHT) / height, _WIDTH / width, _HEIGHT / height))
+        ax.set_visible(place < len(layers))
+        if place < len(layers):
+            entitle(ax, name, paper.ink, size=8.5)
+        axes[row, column] = ax
+    headline(figure, title, _SIDE, paper)
+    return axes, figure
+
+
+def _fitting(names: list[str], width: float) -> int:
+    """How many names fit beside each other in the legend."""
+    widest = max(extent(printable(name, _LONG), 8.5) for name in names)
+    return max(1, min(len(names), int((width - _SIDE) / (widest + 0.5))))
+
+
+def _legend(figure: "matplotlib.figure.Figure", handles: Any, names: list[str], paper: Paper) -> None:
+    legend = figure.legend(
+        list(handles),
+        ["."] * len(names),  # a name may begin with "_", which matplotlib would leave out
+        loc="lower left",
+        bbox_to_anchor=(_SIDE / figure.get_figwidth(), 0.0),
+        ncols=_fitting(names, float(figure.get_figwidth())),
+        frameon=False,
+        fontsize=8.5,
+        labelcolor=paper.ink,
+        handlelength=2.2,
+        columnspacing=1.2,
+        borderaxespad=0.1,
+        borderpad=0,
+    )
+    for text, name in zip(legend.get_texts(), names, strict=True):
+        text.set(**words(name, _LONG))
+
+
+def _ticks(ax: "matplotlib.axes.Axes", paper: Paper, across: str) -> None:
+    ax.set_facecolor(paper.ground)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.spines[["left", "bottom"]].set(color=paper.rule, linewidth=0.8)
+    ax.grid(axis="y", color=paper.rule, linewidth=0.5)
+    ax.set_axisbelow(True)
+    ax.tick_params(length=0, labelsize=7.5, labelcolor=paper.soft, pad=3)
+    ax.tick_params(axis="x", pad=5)
+    ax.locator_params(axis="y", nbins=4)
+    _note(ax, across, (1, 0), (0, -15), "top", paper)
+
+
+def _note(
+    ax: "matplotlib.axes.Axes", text: str, corner: tuple[int, int], move: tuple[int, int], side: str, paper: Paper
+) -> None:
+    """Lesser words at a corner of the panel, moved by so many points."""
+    note = ax.annotate(text, corner, move, xycoords="axes fraction", textcoords="offset points", annotation_clip=False)
+    note.set(fontsize=7.5, color=paper.soft, ha="right", va=side)

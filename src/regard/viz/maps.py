@@ -1,0 +1,146 @@
+"""Maps of attention over positions: what one place of a picture attends to (Wang et al. 2018, figure 3)."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.base import ConfigError, ShapeError, require
+from regard.viz.pictures import (
+    DARK,
+    LIGHT,
+    Grid,
+    Paper,
+    Pixels,
+    as_picture,
+    entitle,
+    frame,
+    headline,
+    headroom,
+    new_figure,
+    panel,
+)
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+
+Weights = NDArray[np.float64]
+_BIG, _GAP = 1.9, 0.14  # inches: a panel, between panels
+_WIDE = 5  # panels in one row
+_BELOW = "#56b4e9"  # negative weights, which a dot product without softmax has
+
+
+def position_maps(
+    image: Any,
+    places: Sequence[tuple[int, int]],
+    weights: Any,
+    *,
+    titles: Sequence[object] | None = None,
+    title: str | None = None,
+    smooth: bool = False,
+    dark: bool = False,
+) -> Grid:
+    """Draw the picture with its marked places, then one panel for each: the weights over the picture in grey.
+
+    `places` are pixels (row, column), `weights` [p i j] cover the whole picture, on a grid of any size: what
+    `NonLocalNet.maps` gives for one picture. Each panel has its own scale: yellow is its largest weight, and clear is
+    what has no more than an even share. Underneath stands that weight, and how many even shares it is. Weights without
+    a softmax are clear at zero, and blue below. `smooth` blurs the cells.
+
+    >>> axes = position_maps(np.zeros((8, 8)), [(0, 0), (7, 7)], np.full((2, 4, 4), 1 / 16))
+    >>> [ax.get_xlabel() for ax in axes]
+    ['', 'at most 0.062 = 1.0 even', 'at most 0.062 = 1.0 even']
+    """
+    picture, paper = as_picture(image), DARK if dark else LIGHT
+    spots, layers = _checked(picture, places, weights)
+    names = [f"from {number}" for number in range(1, len(spots) + 1)] if titles is None else [str(t) for t in titles]
+    if len(names) != len(spots):
+        raise ShapeError("each place needs one title", got=len(names), expected=len(spots))
+    across = min(_WIDE, 1 + len(spots))
+    lines = -(-(1 + len(spots)) // across)
+    height, width = picture.shape[:2]
+    wide, high = _BIG * width / max(height, width), _BIG * height / max(height, width)
+    head, row = headroom(title), high + 0.5
+    figure = new_figure(_GAP + across * (wide + _GAP), head + lines * row - 0.2, paper)
+    axes = []
+    for number in range(1 + len(spots)):
+        line, column = divmod(number, across)
+        axes.append(panel(figure, _GAP + column * (wide + _GAP), head + line * row, wide, high))
+    axes[0].imshow(picture, interpolation="nearest")
+    entitle(axes[0], "picture", paper.soft)
+    for number, spot in enumerate(spots, start=1):
+        _mark(axes[0], spot, str(number))
+    grey = np.repeat((picture @ [0.2126, 0.7152, 0.0722])[..., None], 3, axis=2) * 0.8
+    for ax, spot, layer, name in zip(axes[1:], spots, layers, names, strict=True):
+        ax.imshow(grey, interpolation="nearest")
+        _overlay(ax, layer, (width, height), smooth)
+        _mark(ax, spot)
+        entitle(ax, name, paper.soft)
+        _tell(ax, layer, paper)
+    for ax in axes:
+        ax.set_xlim(-0.5, width - 0.5)
+        ax.set_ylim(height - 0.5, -0.5)
+        frame(ax, paper.rule)
+    headline(figure, title, _GAP, paper)
+    return np.array(axes, dtype=object)
+
+
+def shades(weights: Weights) -> Pixels:
+    """Colours [i j 4] of weights: from clear, at an even share, to yellow at the largest.
+
+    Where some are negative the scale begins at zero, and goes on below it in blue.
+    """
+    if weights.min() < 0:
+        share = np.abs(weights) / np.abs(weights).max()
+    else:
+        above = np.clip(weights - weights.mean(), 0, None)
+        top = above.max()
+        share = above / top if top > 1e-9 * weights.mean() else np.zeros_like(weights)
+    warm = require("matplotlib", extra="viz").colormaps["inferno"](0.35 + 0.6 * share)
+    cold = require("matplotlib.colors", extra="viz").to_rgba(_BELOW)
+    colours: Pixels = np.where((weights < 0)[..., None], cold, warm)
+    colours[..., 3] = 0.9 * share**0.7
+    return colours
+
+
+def _checked(picture: Pixels, places: Sequence[tuple[int, int]], weights: Any) -> tuple[list[tuple[int, int]], Weights]:
+    spots = [(int(row), int(column)) for row, column in places]
+    height, width = picture.shape[:2]
+    if outside := [spot for spot in spots if not (0 <= spot[0] < height and 0 <= spot[1] < width)]:
+        raise ShapeError("a place is outside the picture", got=outside[0], expected=f"within {height} × {width}")
+    if hasattr(weights, "detach"):
+        weights = weights.detach().cpu().float().numpy()
+    layers = np.asarray(weights, dtype=np.float64)
+    if layers.ndim != 3 or len(layers) != len(spots) or not layers.size:
+        got, expected = f"shape {list(layers.shape)}", f"[{max(len(spots), 1)} i j], a grid for each place"
+        raise ShapeError("weights do not fit the places", got=got, expected=expected, cure="take one picture: maps[0]")
+    if not np.isfinite(layers).all():
+        raise ConfigError("weights are not finite", got=f"{int((~np.isfinite(layers)).sum())} NaN or infinite")
+    return spots, layers
+
+
+def _overlay(ax: "matplotlib.axes.Axes", layer: Weights, size: tuple[int, int], smooth: bool) -> None:
+    """The grid, stretched over the picture from edge to edge."""
+    over = (-0.5, size[0] - 0.5, size[1] - 0.5, -0.5)
+    ax.imshow(shades(layer), extent=over, interpolation="bicubic" if smooth else "nearest", aspect="auto")
+    ax.set_aspect("equal")
+
+
+def _mark(ax: "matplotlib.axes.Axes", spot: tuple[int, int], number: str | None = None) -> None:
+    """A ring around a pixel, light with a dark edge, so that it shows on every ground."""
+    row, column = spot
+    ax.plot(column, row, "o", markersize=10, markerfacecolor="none", markeredgecolor="black", markeredgewidth=3.2)
+    ax.plot(column, row, "o", markersize=10, markerfacecolor="none", markeredgecolor="white", markeredgewidth=1.6)
+    if number is not None:
+        effects = require("matplotlib.patheffects", extra="viz")
+        text = ax.annotate(number, (column, row), (7, 4), textcoords="offset points", color="white")
+        text.set(fontsize=8, fontweight="bold")
+        text.set_path_effects([effects.withStroke(linewidth=2.4, foreground="black")])
+
+
+def _tell(ax: "matplotlib.axes.Axes", layer: Weights, paper: Paper) -> None:
+    low, high = float(layer.min()), float(layer.max())
+    even = high / layer.mean() if high else 0.0
+    text = f"at most {high:.2g} = {even:.1f} even" if low >= 0 else f"{low:.2g} to {high:.2g}".replace("-", "−")
+    ax.set_xlabel(text, fontsize=7.5, color=paper.soft, labelpad=3)

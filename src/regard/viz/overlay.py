@@ -1,0 +1,172 @@
+"""Where a caption looked: the picture, then one panel a word with the weights over it, as in Xu et al. 2015."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.base import ConfigError, ShapeError, require
+from regard.viz.fonts import extent, families, printable
+
+Numbers = NDArray[np.float64]
+Grid = NDArray[Any]  # of Axes
+_PANEL = 1.5  # inches, the longer side of a panel
+_GAP = 0.08
+_WORD = 0.26  # inches for a word above its panel
+_DIM = 0.4  # how bright the picture is where no weight lies
+_UNSEEN = 0.5  # times that, outside of what the model saw
+
+
+def spread(
+    weights: Any,
+    grid: tuple[int, int],
+    size: tuple[int, int],
+    box: Sequence[int | float] | None = None,
+    *,
+    smooth: int | float = 0.5,
+) -> Numbers:
+    """One word's weights [k] over a picture: [h w], from 0 to 1, and 0 outside of `box`.
+
+    The grid of rows and columns fills `box` (left, top, right, bottom, in pixels; the whole picture unless told). It is
+    upsampled to pixels, each weight at the middle of its cell, by a Gaussian of `smooth` cells; with `smooth` 0 cells
+    keep sharp edges.
+
+    >>> spread([0.0, 1.0], (1, 2), (2, 4), smooth=0.0)
+    array([[0., 0., 1., 1.],
+           [0., 0., 1., 1.]])
+    """
+    cells = np.asarray(_plain(weights), dtype=np.float64)
+    rows, columns = grid
+    height, width = size
+    if cells.size != rows * columns:
+        got = f"{cells.size} weights on {rows} × {columns} places"
+        raise ShapeError("weights do not fill the grid", got=got, expected=rows * columns)
+    if smooth < 0:
+        raise ConfigError("smooth", got=smooth, expected="0 or more", cure="half a cell is usual")
+    left, top, right, bottom = map(float, (0, 0, width, height) if box is None else box)
+    if not (right > left and bottom > top):
+        raise ConfigError("box", got=tuple(box or ()), expected="left < right and top < bottom")
+    down = _kernel(height, top, bottom, rows, smooth)
+    across = _kernel(width, left, right, columns, smooth)
+    picture: Numbers = down @ cells.reshape(rows, columns) @ across.T
+    peak = picture.max()
+    return picture / peak if peak > 0 else picture
+
+
+def overlay(
+    image: Any,
+    words: Sequence[str] | None = None,
+    weights: Any = None,
+    *,
+    grid: tuple[int, int],
+    box: Sequence[int | float] | None = None,
+    rows: Mapping[str, tuple[Sequence[str], Any]] | None = None,
+    per_row: int = 8,
+    smooth: int | float = 0.5,
+) -> Grid:
+    """The picture [h w 3], then for each word the greyed picture, bright where the word's weights [t k] lie.
+
+    `grid` and `box` say where the k places lie (see `spread`). In place of one caption, `rows` names several of the
+    same picture, such as {"soft": (words, weights), "hard": (words, weights)}: one below the other. Longer captions go
+    on in the next line. Returns the grid of axes, which `save` writes; those without a panel are hidden.
+    """
+    picture = _picture(image)
+    captions = dict(rows) if rows is not None else {"": (words or [], weights)}
+    if not captions:
+        raise ShapeError("there is nothing to draw", got="no captions", expected="words and their weights")
+    if per_row < 1:
+        raise ConfigError("per_row", got=per_row, expected="1 or more")
+    lines = [line for name, (each, given) in captions.items() for line in _lines(name, each, given, per_row)]
+    axes = _panels(picture.shape[:2], len(lines), 1 + max(len(line) for _, line in lines))
+    grey = picture @ [0.299, 0.587, 0.114]
+    seen = spread(np.ones(1), (1, 1), picture.shape[:2], box, smooth=0.0)
+    ground = _DIM * grey * np.where(seen > 0, 1.0, _UNSEEN)
+    for row, (name, line) in enumerate(lines):
+        if name is not None:
+            axes[row, 0].set_visible(True)
+            axes[row, 0].imshow(picture, aspect="auto", interpolation="bilinear")
+            if name:
+                _above(axes[row, 0], name, left=True)
+        for ax, (word, weight) in zip(axes[row, 1:], line, strict=False):
+            light = spread(weight, grid, picture.shape[:2], box, smooth=smooth)
+            shade = ground + (1 - _DIM) * light * (1 + grey) / 2  # what is dark in the picture glows too
+            ax.set_visible(True)
+            ax.imshow(np.repeat(shade[..., None], 3, -1), aspect="auto", interpolation="bilinear")
+            _above(ax, word)
+    return axes
+
+
+def _panels(size: tuple[int, ...], lines: int, columns: int) -> Grid:
+    """Hidden axes of the picture's shape, with room for a word above each."""
+    height, width = (max(side * _PANEL / max(size), 0.05) for side in size)
+    down, right = height + _WORD + _GAP, width + _GAP
+    total = (columns * right + _GAP, lines * down + _GAP)
+    figure = require("matplotlib.figure", extra="viz").Figure(figsize=total, layout="none")
+    axes: Grid = np.empty((lines, columns), dtype=object)
+    for row, column in np.ndindex(axes.shape):
+        x, y = _GAP + column * right, total[1] - (row + 1) * down
+        place = (x / total[0], y / total[1], width / total[0], height / total[1])
+        axes[row, column] = ax = figure.add_axes(place, visible=False)
+        ax.set_axis_off()
+    return axes
+
+
+def _kernel(pixels: int, low: float, high: float, cells: int, smooth: int | float) -> Numbers:
+    """How much each cell gives to each pixel [pixels cells]: rows sum to 1 inside low … high, and to 0 outside."""
+    place = (np.arange(pixels) + 0.5 - low) / (high - low) * cells  # of the middles of pixels, in cells
+    inside = (place >= 0) & (place < cells)
+    if smooth == 0:
+        share = (np.floor(place)[:, None] == np.arange(cells)).astype(np.float64)
+    else:
+        apart = place[:, None] - (np.arange(cells) + 0.5)
+        share = np.exp(-0.5 * (apart / smooth) ** 2)
+        share /= np.maximum(share.sum(1, keepdims=True), np.finfo(np.float64).tiny)
+    result: Numbers = share * inside[:, None]
+    return result
+
+
+def _plain(array: Any) -> Any:
+    return array.detach().cpu().float().numpy() if hasattr(array, "detach") else array
+
+
+def _picture(image: Any) -> Numbers:
+    """Red, green and blue from 0 to 1."""
+    array = np.asarray(_plain(image))
+    if array.ndim == 2:
+        array = np.repeat(array[..., None], 3, -1)
+    if array.ndim != 3 or array.shape[2] != 3 or not array.size:
+        got, cure = list(array.shape), "image.transpose(1, 2, 0) if the colours come first"
+        raise ShapeError("a picture is [h w 3]", got=got, expected="height, width, colours", cure=cure)
+    scaled = array / 255 if array.dtype == np.uint8 else array
+    return np.clip(scaled.astype(np.float64), 0, 1)
+
+
+def _lines(
+    name: str, words: Sequence[str], weights: Any, per_row: int
+) -> list[tuple[str | None, list[tuple[str, Numbers]]]]:
+    """The panels of one caption, line by line; its name stands at the first."""
+    if not len(words):
+        raise ShapeError("there is nothing to draw", got="a caption without words", expected="one word or more")
+    array = np.asarray(_plain(weights), dtype=np.float64)
+    if array.ndim != 2 or len(array) != len(words):
+        got = f"{len(words)} words and weights {list(array.shape)}"
+        raise ShapeError("every word needs its weights", got=got, expected=f"[{len(words)} k]")
+    if not np.isfinite(array).all():
+        raise ConfigError("weights are not finite", cure="draw weights, not masked scores")
+    panels = list(zip(words, array, strict=True))
+    parts = [panels[start : start + per_row] for start in range(0, len(panels), per_row)]
+    return [(name if number == 0 else None, part) for number, part in enumerate(parts)]
+
+
+def _above(ax: Any, text: str, *, left: bool = False) -> None:
+    """A line of text above a panel; as small as it must be to fit."""
+    word = printable(text)
+    box = ax.get_window_extent()
+    wide, high = box.width / ax.figure.dpi, box.height / ax.figure.dpi
+    size = min(11.0, 11.0 * (wide + _GAP) / max(extent(word, 11), 1e-6))
+    ax.text(
+        0.0 if left else 0.5, 1 + 0.04 / high, word, transform=ax.transAxes, va="bottom", parse_math=False,
+        ha="left" if left else "center", fontsize=max(4.0, size), fontweight="bold" if left else "normal",
+        fontfamily=families(word), usetex=False,
+    )  # fmt: skip

@@ -1,0 +1,115 @@
+"""What drawings on pictures have in common: pixels from any array, paper and ink, panels of one size."""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.base import ConfigError, ShapeError, require
+from regard.viz.fonts import families, printable
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+    import matplotlib.figure
+
+Pixels = NDArray[np.float64]
+Grid = NDArray[Any]  # of Axes
+
+
+class Paper(NamedTuple):
+    """Colours of one drawing: the ground, words, lesser words, lines, and what is not there."""
+
+    ground: str
+    ink: str
+    soft: str
+    rule: str
+    empty: str
+
+
+LIGHT = Paper("#ffffff", "#262626", "#6e6e6e", "#dedede", "#ececec")
+DARK = Paper("#1a1d21", "#e7e8e6", "#9ba1a8", "#33373d", "#33373d")
+
+
+def as_picture(image: Any) -> Pixels:
+    """Pixels [h w 3] between 0 and 1, of a grey or coloured picture: [h w], [h w c] or [c h w], bytes or 0 to 1.
+
+    >>> as_picture(np.full((2, 3), 255, dtype=np.uint8)).shape
+    (2, 3, 3)
+    """
+    if hasattr(image, "detach"):
+        image = image.detach().cpu().numpy()
+    array = np.asarray(image)
+    if array.ndim == 3 and array.shape[0] in (1, 3) and array.shape[2] not in (1, 3):
+        array = array.transpose(1, 2, 0)
+    if array.ndim == 2:
+        array = array[..., None]
+    if array.ndim != 3 or array.shape[2] not in (1, 3) or not array.size:
+        raise ShapeError(
+            "this is no picture",
+            got=f"shape {list(np.shape(image))}",
+            expected="[h w], [h w 3] or [3 h w]",
+            cure="draw one of a batch: images[0]",
+        )
+    if array.dtype != np.uint8 and not np.can_cast(array.dtype, np.float64, "same_kind"):
+        raise ShapeError("a picture is made of numbers", got=array.dtype)
+    pixels = array / 255.0 if array.dtype == np.uint8 else array.astype(np.float64)
+    low, high = float(pixels.min()), float(pixels.max())
+    if not -1e-4 <= low <= high <= 1 + 1e-4:  # NaN is refused too
+        raise ConfigError(
+            "pixels are out of range",
+            got=f"{low:.3g} to {high:.3g}",
+            expected="0 to 1, or bytes",
+            cure="undo the normalisation: image * std + mean",
+        )
+    return np.repeat(np.clip(pixels, 0, 1), 3 // pixels.shape[2], axis=2)
+
+
+def new_figure(width: int | float, height: int | float, paper: Paper) -> "matplotlib.figure.Figure":
+    """An empty figure of so many inches."""
+    figure: matplotlib.figure.Figure = require("matplotlib.figure", extra="viz").Figure(
+        figsize=(width, height), layout="none", facecolor=paper.ground
+    )
+    return figure
+
+
+def panel(
+    figure: "matplotlib.figure.Figure",
+    left: int | float,
+    top: int | float,
+    width: int | float,
+    height: int | float,
+) -> "matplotlib.axes.Axes":
+    """Axes in inches from the left and from the top, without ticks."""
+    across, up = figure.get_size_inches()
+    ax = figure.add_axes((left / across, 1 - (top + height) / up, width / across, height / up))
+    ax.set_xticks([])
+    ax.set_yticks([])
+    return ax
+
+
+def frame(ax: "matplotlib.axes.Axes", colour: str, width: int | float = 0.6) -> None:
+    """A line of one colour around the panel."""
+    ax.spines[:].set(visible=True, color=colour, linewidth=width)
+
+
+def words(text: str, limit: int | None = None) -> dict[str, Any]:
+    """Text of any script as it is, ready for `Text.set`: no formulas."""
+    shown = "\n".join(printable(line, limit) for line in text.split("\n"))
+    return {"text": shown, "fontfamily": families(shown), "parse_math": False, "usetex": False}
+
+
+def entitle(ax: "matplotlib.axes.Axes", text: str, colour: str, *, size: int | float = 9, pad: int | float = 4) -> None:
+    """A title at the left."""
+    ax.set_title(".", loc="left", fontsize=size, color=colour, pad=pad).set(**words(text))
+
+
+def headroom(title: str | None) -> float:
+    """Inches above the panels: for their own titles, and for that of the figure."""
+    return 0.28 if title is None else 0.38 + 0.18 * (1 + title.count("\n"))
+
+
+def headline(figure: "matplotlib.figure.Figure", title: str | None, left: float, paper: Paper) -> None:
+    """The title of the figure, so many inches from the left; it may have lines."""
+    if title is not None:
+        x, y = left / figure.get_figwidth(), 1 - 0.1 / figure.get_figheight()
+        figure.text(x, y, ".", va="top", color=paper.ink, fontsize=10.5).set(**words(title))

@@ -1,0 +1,204 @@
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from regard import api
+from regard.base import ConfigError, RegardError, ShapeError
+from regard.data import DataError
+from regard.tasks import Caption, Prediction, Recognised
+
+KEYS = "I lost my keys."
+
+
+def test_one_text_and_several(shipped: api.Model) -> None:
+    found = shipped.translate(KEYS, beam=5)
+    assert isinstance(found, Prediction)
+    assert (found.source, found.text) == (KEYS, "J'ai perdu mes clés.")
+    assert "".join(found.tokens).replace("▁", " ").strip() == found.text
+    assert found.source_tokens[-1] == "<eos>"
+    assert found.weights is not None
+    assert found.weights.shape == (len(found.tokens), len(found.source_tokens))
+    np.testing.assert_allclose(found.weights.sum(1), 1, atol=1e-5)
+    both = shipped.translate(["Thank you.", "", KEYS])
+    assert [one.text for one in both[1:]] == ["", found.text]
+    assert both[0].text not in ("", found.text)
+    assert both[2].log_prob == pytest.approx(found.log_prob, abs=1e-4)  # whatever stands beside it
+    assert shipped.translate([]) == []
+
+
+def test_several_translations_of_one_text(shipped: api.Model) -> None:
+    (found,) = shipped.nbest(["Thank you very much."], nbest=3)
+    assert len({one.text for one in found}) == 3
+    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+    assert shipped.translate("Thank you very much.", nbest=3) == found[0]
+    (found,) = shipped.nbest([KEYS], nbest=7)  # more than the recipe's beams: as many beams
+    assert len(found) == 7
+    with pytest.raises(ConfigError, match="nbest: got 3; expected at most beams, which is 2"):
+        shipped.nbest([KEYS], nbest=3, beam=2)
+    with pytest.raises(ConfigError, match="beams: got 0; expected 1 or more"):
+        shipped.translate(KEYS, beam=0)
+
+
+def test_settings_of_the_search(shipped: api.Model) -> None:
+    drawn = [shipped.translate(KEYS, temperature=1.5, seed=seed, max_ratio=0.1).text for seed in (1, 1, 2)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert len(shipped.translate("Yes.", beam=1, min_steps=8).tokens) >= 7  # and <eos>
+    with pytest.raises(ConfigError, match=r"unknown setting 'temprature' of the search\. Cure: did you mean 'temper"):
+        shipped.translate(KEYS, temprature=0.5)
+    with pytest.raises(ConfigError, match=r"unknown setting 'beams' of the search\. Cure: did you mean 'beam'"):
+        shipped.translate(KEYS, beams=3)
+
+
+def test_strange_text(shipped: api.Model, trained: api.Model) -> None:
+    texts = ["Привет ☃ 你好", "\x00\x01", "a" * 99, "I lost my ☃.", "«<unk>»", "\u200b"]
+    for model in (shipped, trained):
+        several = model.translate(texts, beam=1, max_ratio=0.1)
+        assert [found.source for found in several] == texts
+        assert [found.text for found in several if found.source in ("\x00\x01", "\u200b")] == ["", ""]
+        for found in several:
+            shape = (len(found.tokens), len(found.source_tokens))
+            assert found.weights is None or found.weights.shape == shape
+            assert {heads.shape[-2:] for heads in model.heads(found).values()} <= {shape}
+
+
+def test_heads_of_a_transformer(shipped: api.Model) -> None:
+    found = shipped.translate(KEYS)
+    heads = shipped.heads(found)
+    assert list(heads) == [f"decoder.{layer}.cross" for layer in range(4)]
+    assert {layer.shape for layer in heads.values()} == {(8, len(found.tokens), len(found.source_tokens))}
+    np.testing.assert_allclose(heads["decoder.3.cross"].mean(0), found.weights, atol=1e-5)  # what decoding saw
+    assert shipped.heads(shipped.translate("")) == {}
+
+
+def test_heads_where_target_and_source_are_of_one_length(shipped: api.Model) -> None:
+    """Then self-attention has the shape of attention to the source."""
+    found = shipped.translate(KEYS)
+    words = found.tokens[: len(found.source_tokens) - 1] + ["▁de"] * (len(found.source_tokens) - 1 - len(found.tokens))
+    heads = shipped.heads(replace(found, tokens=words))
+    assert list(heads) == [f"decoder.{layer}.cross" for layer in range(4)]
+
+
+def test_weights_of_a_recurrent_model(trained: api.Model) -> None:
+    found = trained.translate("one and TWO seven", min_steps=3)  # a capital, and a word that is unknown
+    assert found.source_tokens == ["one", "and", "two", "seven", "<eos>"]
+    (weights,) = trained.heads(found).values()
+    np.testing.assert_allclose(weights, found.weights, atol=1e-5)
+
+
+def test_heads_read_the_case_that_decoding_read(shipped: api.Model) -> None:
+    lower = replace(shipped.task.config, lower=True)
+    model = replace(shipped, task=type(shipped.task)(lower, codecs=shipped.task.codecs))
+    found = model.translate("THANK YOU.")
+    assert found.text == shipped.translate("thank you.").text
+    np.testing.assert_allclose(model.heads(found)["decoder.3.cross"].mean(0), found.weights, atol=1e-5)
+
+
+# ── pictures ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_one_picture_and_several(gazing: api.Model, digit: Path) -> None:
+    found = gazing.classify(digit)
+    assert isinstance(found, Recognised)
+    assert found.text in "0123456789"
+    assert found.where is not None
+    assert found.where.shape == (3, 2)
+    assert found.probabilities.sum().item() == pytest.approx(1, abs=1e-5)
+    pixels = np.full((40, 20), 255, np.uint8)
+    pixels[5:35, 8:12] = 0
+    several = gazing.classify(
+        [str(digit), digit.read_bytes(), pixels, torch.from_numpy(pixels), pixels[..., None].repeat(3, 2)]
+    )
+    for other in several:  # the same picture in every form
+        torch.testing.assert_close(other.probabilities, found.probabilities)
+    assert gazing.classify([]) == []
+
+
+def test_a_dark_digit_on_white_is_seen_as_a_white_one_on_black(gazing: api.Model, digit: Path) -> None:
+    shown = gazing.prepared(digit)
+    assert (shown.shape, shown.dtype) == ((1, 28, 28), torch.uint8)
+    assert shown[0, 14, 14] > 200
+    assert shown[0, 0, 0] == 0
+    flipped = 255 - np.asarray([[255] * 20] * 40, np.uint8)
+    assert gazing.prepared(flipped).max() == 0
+
+
+def test_captions_with_weights(captioning: api.Model) -> None:
+    pictures = captioning.task.splits["test"]
+    image = pictures.read(pictures.names[0])
+    found = captioning.caption(image, min_steps=3)
+    assert isinstance(found, Caption)
+    assert found.text == " ".join(found.tokens)
+    assert found.weights is not None
+    assert found.weights.shape == (len(found.tokens), 49)
+    np.testing.assert_allclose(found.weights.sum(1), 1, atol=1e-5)
+    (several,) = captioning.captions([image], nbest=3)
+    assert len({one.text for one in several}) == 3
+    assert [one.score for one in several] == sorted((one.score for one in several), reverse=True)
+    assert captioning.caption([]) == []
+    assert captioning.caption([image, image], beam=1)[0].tokens == captioning.caption(image, beam=1).tokens
+
+
+def test_a_caption_has_the_name_of_its_file(captioning: api.Model, digit: Path) -> None:
+    assert captioning.caption(digit).name == str(digit)
+    assert captioning.caption(digit.read_bytes()).name == "picture 1"
+
+
+@pytest.mark.parametrize(("how", "text"), [
+    ({"nbest": 3, "beam": 2}, "nbest: got 3; expected at most beams, which is 2"),
+    ({"beam": 0}, "beams: got 0; expected 1 or more"),
+    ({"nbest": 0}, "nbest: got 0; expected 1 or more"),
+    ({"temperature": 0.5}, "unknown setting 'temperature' of the search"),  # captions are not drawn
+    ({"lenght_penalty": 0.5}, "unknown setting 'lenght_penalty' of the search. Cure: did you mean 'length_penalty'"),
+])  # fmt: skip
+def test_searches_for_captions_that_cannot_be(how: dict[str, float], text: str, captioning: api.Model) -> None:
+    with pytest.raises(ConfigError, match=text):
+        captioning.caption(np.zeros((8, 8, 3), np.uint8), **how)
+
+
+def test_a_run_of_another_task_says_what_it_is_for(
+    shipped: api.Model, gazing: api.Model, captioning: api.Model, digit: Path
+) -> None:
+    with pytest.raises(
+        RegardError, match=r"gazing is a classification run: got texts\. Cure: use classify, or load a tra"
+    ):
+        gazing.translate("hello")
+    with pytest.raises(
+        RegardError, match=r"gazing is a classification run: got pictures\. Cure: use classify, or load a"
+    ):
+        gazing.caption(digit)
+    with pytest.raises(RegardError, match=r"captioning is a captioning run: got pictures\. Cure: use caption, or"):
+        captioning.classify(digit)
+    with pytest.raises(
+        RegardError, match=r"tatoeba-en-fr is a translation run: got pictures\. Cure: use translate, or"
+    ):
+        shipped.caption(digit)
+    with pytest.raises(ConfigError, match="a classification run does not search: got beam"):
+        gazing.evaluate("test", beam=3)
+    with pytest.raises(ConfigError, match=r"captions takes several pictures: got one\. Cure: captions\(\[picture\]\)"):
+        captioning.captions(str(digit))
+
+
+@pytest.mark.parametrize("pixels", [np.zeros((4, 4)), np.zeros((4, 4, 4), np.uint8), np.zeros((0, 4, 3), np.uint8)])
+def test_pixels_are_bytes(pixels: np.ndarray, gazing: api.Model) -> None:
+    with pytest.raises(ShapeError, match=r"a picture is made of bytes: got \S+ \[.*\]; expected uint8 \[h w\] or"):
+        gazing.classify(pixels)
+
+
+def test_a_file_that_is_no_picture(gazing: api.Model, captioning: api.Model, tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    path.write_text("no picture")
+    for use in (gazing.classify, captioning.caption):
+        with pytest.raises(DataError, match=r"a\.png: this is no picture"):
+            use(path)
+
+
+def test_figures_of_pictures(gazing: api.Model, captioning: api.Model) -> None:
+    score = gazing.evaluate()
+    assert 0 < score.figures["error"] <= 100
+    assert score.details["count"] == 300
+    judged = captioning.evaluate(beam=1)
+    assert {"bleu_1", "bleu_4_brevity", "cider", "meteor_exact_stem"} <= set(judged.figures)
+    assert judged.details["search"]["beams"] == 1

@@ -1,0 +1,69 @@
+import re
+from dataclasses import replace
+
+import pytest
+
+from regard import api
+from regard.base import RegardError
+from regard.data import ParallelText
+
+KEYS = "I lost my keys."
+
+
+def test_a_report_of_runs_on_different_text(trained: api.Model, shipped: api.Model) -> None:
+    few = ParallelText([KEYS], ["J'ai perdu mes clés."], {})
+    task = type(shipped.task)(shipped.task.config, codecs=shipped.task.codecs, splits={"test": few})
+    with open(trained.folder / "metrics.jsonl", "a") as file:
+        file.write('{"kind": "tr')  # a training that is writing just now
+    page = api.report([trained, replace(shipped, task=task)], samples=2, title="Two", intro="Both.")
+    assert page.count("<article") == 3
+    assert "decoder.3.cross · head 7" in page
+    assert "NVIDIA H200" in page
+
+
+def test_a_report_of_glimpses(gazing: api.Model) -> None:
+    page = api.report([gazing, replace(gazing, name="twin")], samples=1)
+    assert page.count("<article") == 1
+    assert page.count('class="shown"') == 2 * 2  # both runs; a picture, and one that moves
+    assert page.count("data:image/gif") == 2 * 2  # light and dark
+    assert "error in % of 300 pictures, locations: means" in page
+    assert "Error, % during training" in page
+    assert re.search(r"[0-9] \([0-9.]+ %, 3 glimpses\)", page)
+    assert page.index("digits, test picture") < page.index("Reference")
+
+
+def test_a_report_of_captions(captioning: api.Model) -> None:
+    page = api.report([captioning], samples=1)
+    assert page.count("<article") == 1
+    assert "<h2>Captions</h2>" in page
+    assert "BLEU-1 to 4" in page
+    assert "bp:no" in page
+    assert "bp:closest" in page
+    assert re.search(r"files, test: \w+\.png", page)
+    number = api.chosen(captioning, "test", 1)[0]
+    assert captioning.task.splits["test"].captions[number][0] in page
+    assert ("METEOR" in page) == ("not installed" in page or "meteor" in page)
+
+
+def test_a_report_of_gates_and_of_maps(gated: api.Model, wide: api.Model) -> None:
+    page = api.report([gated, wide], samples=1)
+    assert "<h2>Inside</h2>" in page
+    assert "Mean gate of each channel" in page
+    assert "How open the gates are" in page
+    assert page.count('class="places"') == 1
+    places = re.search(r'data-places="16,16" data-keys="16,16" data-levels="([0-9a-f]+)"', page)
+    assert places is not None
+    assert len(places[1]) == 16**4
+
+
+def test_runs_of_different_tasks_are_not_compared(trained: api.Model, gazing: api.Model) -> None:
+    text = (
+        r"different tasks: got trained \(translation\), gazing \(classification\)\. Cure: make one report for each task"
+    )
+    with pytest.raises(RegardError, match=text):
+        api.report([trained, gazing])
+
+
+def test_no_runs_no_report() -> None:
+    with pytest.raises(RegardError, match="a report needs runs: got none"):
+        api.report([])

@@ -1,0 +1,25 @@
+from pathlib import Path
+
+import pytest
+
+from regard.base import ConfigError
+from regard.cli.pictures import CHUNK, check_format, chunks, numbered
+
+
+def test_one_picture_keeps_its_name_and_several_are_numbered() -> None:
+    assert numbered("deep/a.png", 1, 1) == Path("deep/a.png")
+    assert [numbered("deep/a.b.png", n, 2) for n in (1, 2)] == [Path("deep/a.b_1.png"), Path("deep/a.b_2.png")]
+
+
+def test_formats_are_checked_before_any_work() -> None:
+    check_format("--path", None, (".png",))
+    check_format("--path", "A.PNG", (".png",))
+    with pytest.raises(ConfigError, match=r"--path: unknown picture format: got ''; expected one of \.png, \.gif"):
+        check_format("--path", "png", (".png", ".gif"))
+
+
+def test_all_pictures_in_their_order_some_at_a_time() -> None:
+    names = [str(n) for n in range(2 * CHUNK + 1)]
+    parts = list(chunks(names))
+    assert [len(part) for part in parts] == [CHUNK, CHUNK, 1]
+    assert [name for part in parts for name in part] == names

@@ -1,0 +1,384 @@
+"""Captioning: from pictures to batches, losses, figures and captions; soft, hard, fine-tuned."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from regard.base import ConfigError
+from regard.data import EOS, PAD, Vocabulary
+from regard.data.flickr8k import caption_tokens
+from regard.data.images import Box
+from regard.data.shapes import Painter, paint, shapes
+from regard.decode import Shared, Step
+from regard.nn.efficientnet import Backbone, efficientnet_lite0
+from regard.nn.reward import MovingBaseline
+from regard.tasks.captioning import Captioning, CaptioningConfig, doubly_stochastic, hard_loss
+from regard.tasks.features import EncoderConfig
+from regard.tasks.search import Search
+
+PATCHES = EncoderConfig(name="patches", size=56, keep=False)
+SMALL = shapes((12, 4, 4))
+
+
+def task(**settings: Any) -> Captioning:
+    base: dict[str, Any] = {"dataset": "shapes", "encoder": PATCHES, "batch_size": 4, "min_count": 1}
+    base["metrics"] = ("bleu", "cider", "meteor_exact_stem")
+    return Captioning(CaptioningConfig(**base | settings), splits=SMALL)
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a model's config has that the data decides."""
+
+    vocabulary: int = 0
+    feature_dim: int = 0
+    encoder: str | None = None
+    encoder_stage: int = 0
+
+
+class Reader(nn.Module):
+    """Knows the captions by heart: it finds a picture's features, and says its caption."""
+
+    def __init__(self, made: Captioning, *, hard: bool = False) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(1))
+        self.size, self.hard, self.seen = len(made.vocabulary), hard, []  # type: int, bool, list[Tensor]
+        self.baseline = MovingBaseline()
+        rows = []
+        for split in ("valid", "test"):
+            for several in SMALL[split].captions:
+                rows.append([*made.vocabulary.encode(caption_tokens(several[0])), EOS])
+        self.captions = torch.tensor(rows)
+        stores = [made._store(split, torch.device("cpu")) for split in ("valid", "test")]
+        self.known = torch.cat(stores).float().flatten(1)
+
+    def encode(self, features: Tensor) -> Tensor:
+        self.seen.append(features)
+        return torch.cdist(features.float().flatten(1), self.known).argmin(1)
+
+    def init_state(self, memory: Tensor) -> Any:
+        return Shared(memory), torch.zeros_like(memory)
+
+    def step(self, tokens: Tensor, state: Any) -> Step:
+        shared, time = state
+        which = shared.value.repeat_interleave(len(tokens) // len(shared.value))
+        wanted = self.captions[which, time.clamp(max=8)]
+        return Step(nn.functional.one_hot(wanted, self.size) * 20.0, (shared, time + 1), torch.ones(len(tokens), 49))
+
+    def forward(self, features: Tensor, inputs: Tensor) -> Any:
+        self.seen.append(features)
+        shape = (*inputs.shape, 49)
+        weights = torch.full(shape, 1 / 49) + 0 * self.weight
+        logits = torch.zeros(*inputs.shape, self.size) + self.weight
+        log_prob = entropy = weights.sum(-1) if self.hard else None
+        return SimpleNamespace(
+            logits=logits, weights=weights, expected=weights, log_prob=log_prob, entropy=entropy,
+            baseline=self.baseline,
+        )  # fmt: skip
+
+
+# ── words and batches ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_batch_has_pictures_and_their_captions() -> None:
+    made = task()
+    batches = made.batches(seed=0)
+    numbers: list[int] = []
+    for _ in range(batches.epoch_length()):
+        batch = next(batches)
+        assert batch.count == batch.target_lengths.sum()
+        for number, target in zip(batch.source[:, 0].tolist(), batch.targets, strict=True):
+            assert " ".join(made.vocabulary.decode(target.tolist())) == SMALL["train"].captions[number][0]
+            numbers.append(number)
+    assert sorted(numbers) == list(range(12))
+
+
+def test_fitted_batches_have_one_shape() -> None:
+    made = task(fit=4, batch_size=5)
+    batches = made.batches(seed=0)
+    assert {next(batches).inputs.shape for _ in range(6)} == {(5, 12)}
+    fitted, plain = next(made.batches(seed=0)), next(task(batch_size=5).batches(seed=0))
+    assert fitted.count == plain.count
+    model = Reader(made)
+    torch.testing.assert_close(made.loss(model, fitted).total, made.loss(model, plain).total)
+
+
+def test_rare_words_and_long_captions_are_left_out() -> None:
+    common = task(min_count=8).vocabulary
+    assert "a" in common
+    assert len(common) < len(task().vocabulary)
+    with pytest.raises(Exception, match="too few pairs"):
+        task(max_words=5).batches(seed=0)
+
+
+def test_what_the_data_decides() -> None:
+    made = task()
+    assert made.fill(Config()) == Config(len(made.vocabulary), 194)
+    assert made.tests[0] == "test"
+
+
+# ── the loss ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_loss_is_a_sum_over_real_tokens() -> None:
+    made, model = task(doubly_stochastic=0.0, smoothing=0.1), None
+    model = Reader(made)
+    batch = next(made.batches(seed=0))
+    loss = made.loss(model, batch)
+    logits = torch.zeros(*batch.targets.shape, len(made.vocabulary))
+    wanted = cross_entropy(
+        logits.flatten(0, 1), batch.targets.flatten(), ignore_index=PAD, label_smoothing=0.1, reduction="sum"
+    )
+    torch.testing.assert_close(loss.total, wanted)
+    assert torch.equal(model.seen[-1], made._store("train", torch.device("cpu"))[batch.source[:, 0]])
+
+
+def test_the_doubly_stochastic_term() -> None:
+    weights = torch.rand(2, 3, 5, dtype=torch.double).softmax(-1).requires_grad_()
+    real = torch.tensor([[True, True, True], [True, False, False]])
+    wanted = sum(
+        ((1 - weights[row][real[row]].sum(0)) ** 2).sum() for row in range(2)
+    )  # target 1, not T / L; nothing after the end
+    torch.testing.assert_close(doubly_stochastic(weights, real), wanted)
+    assert doubly_stochastic(weights, torch.zeros_like(real)) == 0
+    even = torch.full((1, 5, 5), 1 / 5)
+    assert doubly_stochastic(even, torch.ones(1, 5, dtype=torch.bool)).item() == pytest.approx(0, abs=1e-6)
+    made = task(doubly_stochastic=2.0)
+    model, batch = Reader(made), next(made.batches(seed=0))
+    with_term, without = made.loss(model, batch), task(doubly_stochastic=0.0).loss(model, batch)
+    torch.testing.assert_close(with_term.total, without.total + 2 * with_term.figures["doubly_stochastic"])
+
+
+def test_pulling_hard_makes_places_equal() -> None:
+    scores = torch.randn(1, 6, 6, requires_grad=True)
+    for _ in range(150):
+        apart = doubly_stochastic(scores.softmax(-1), torch.ones(1, 6, dtype=torch.bool))
+        [gradient] = torch.autograd.grad(apart, scores)
+        scores = (scores - gradient).detach().requires_grad_()
+    torch.testing.assert_close(scores.softmax(-1).sum(1), torch.ones(1, 6), atol=0.05, rtol=0)
+
+
+def words_after(places: Tensor, table: Tensor) -> Tensor:
+    """Logits of two words that depend on both places, the second on the first one too."""
+    first = table[places[:, 0]]
+    second = table[places[:, 1]] + 0.5 * table[places[:, 0]].flip(-1)
+    return torch.stack([first, second], 1)
+
+
+def test_the_hard_gradient_is_that_of_the_expected_log_probability() -> None:
+    """Enumerated: 3 places at each of 2 steps, weighted by their chance, must give ∇ E[log p]."""
+    table, targets = torch.randn(3, 4, dtype=torch.double), torch.tensor([[1, 2]])
+    scores = torch.randn(2, 3, dtype=torch.double, requires_grad=True)
+    log_alpha = scores.log_softmax(-1)
+    exact, estimated = torch.zeros_like(log_alpha), torch.zeros_like(scores)
+    value = torch.zeros((), dtype=torch.double)
+    for i in range(3):
+        for j in range(3):
+            logits = words_after(torch.tensor([[i, j]]), table)
+            log_p = -cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum")
+            value = value + (log_alpha[0, i] + log_alpha[1, j]).exp() * log_p
+            log_prob = torch.stack([log_alpha[0, i], log_alpha[1, j]]).unsqueeze(0)
+            baseline = MovingBaseline(start=-1.7).double()  # any constant will do
+            out = SimpleNamespace(logits=logits, log_prob=log_prob, entropy=0 * log_prob, baseline=baseline)
+            loss, _ = hard_loss(out, targets, reward=1.0, entropy=0.0)
+            [gradient] = torch.autograd.grad(-loss, scores, retain_graph=True)
+            estimated = estimated + (log_alpha[0, i] + log_alpha[1, j]).exp().detach() * gradient
+    [exact] = torch.autograd.grad(value, scores)
+    torch.testing.assert_close(estimated, exact, atol=1e-10, rtol=0)
+    assert exact.abs().max() > 0.01
+
+
+def test_the_reward_carries_no_gradient_and_moves_the_baseline() -> None:
+    made = task(doubly_stochastic=0.0, reward=0.5, entropy=0.25)
+    model, batch = Reader(made, hard=True).train(), next(made.batches(seed=0))
+    loss = made.loss(model, batch)
+    mean = -torch.tensor(float(len(made.vocabulary))).log()
+    assert model.baseline.value.item() == pytest.approx(0.1 * mean.item())
+    assert loss.figures["reward"].item() == pytest.approx(batch.count * mean.item(), rel=1e-5)
+    log_prob = torch.ones(1, 2, requires_grad=True)
+    logits = torch.zeros(1, 2, 4, requires_grad=True)
+    out = SimpleNamespace(logits=logits, log_prob=log_prob, entropy=log_prob, baseline=MovingBaseline())
+    total, _ = hard_loss(out, torch.tensor([[3, PAD]]), reward=1.0, entropy=0.0)
+    total.backward()  # type: ignore[no-untyped-call]
+    assert logits.grad is None
+    assert log_prob.grad is not None
+    torch.testing.assert_close(log_prob.grad, torch.tensor([[torch.tensor(4.0).log(), 0.0]]))  # and none after the end
+
+
+# ── pictures with chance ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_mirrored_pictures() -> None:
+    made = task(mirrored=True)
+    store, numbers = made._store("train", torch.device("cpu")), torch.arange(12)
+    assert len(store) == 24
+    assert len(made._store("valid", torch.device("cpu"))) == 4
+    assert torch.equal(made._plain("train", torch.device("cpu")), store[:12])
+    shown = made._shown(numbers)
+    plain = [torch.equal(shown[n], store[n]) for n in range(12)]
+    turned = [torch.equal(shown[n], store[12 + n]) for n in range(12)]
+    assert [a or b for a, b in zip(plain, turned, strict=True)] == [True] * 12
+    assert 0 < sum(plain) < 12
+
+
+def test_views_are_cut_and_turned_by_chance() -> None:
+    encoder = EncoderConfig(size=56, keep=False)
+    made = Captioning(
+        CaptioningConfig(dataset="shapes", encoder=encoder, finetune=True, jitter=8, mirrored=True), splits=SMALL
+    )
+    numbers = torch.arange(12)
+    store, shown = made._store("train", torch.device("cpu")), made._shown(numbers)
+    assert store.shape == (12, 3, 64, 64)
+    assert shown.shape == (12, 3, 56, 56)
+    places = set()
+    for n in range(12):
+        found = [
+            (down, right, flip)
+            for down in range(9)
+            for right in range(9)
+            for flip in (False, True)
+            for cut in [store[n, :, down : down + 56, right : right + 56]]
+            if torch.equal(shown[n], cut.flip(-1) if flip else cut)
+        ]
+        assert found
+        places.add(found[0])
+    assert len(places) > 4
+    assert made._store("valid", torch.device("cpu")).shape == (4, 3, 56, 56)
+    assert torch.equal(made._plain("train", torch.device("cpu")), store[..., 4:60, 4:60])
+
+
+def test_fine_tuning_starts_from_the_encoder_at_hand() -> None:
+    encoder = EncoderConfig(size=16, stage=1, keep=False)
+    given = efficientnet_lite0(stage=1)
+    made = Captioning(
+        CaptioningConfig(dataset="shapes", encoder=encoder, finetune=True, min_count=1), splits=SMALL, encoder=given
+    )
+    model = nn.Module()
+    model.encoder = efficientnet_lite0(stage=1)
+    made.begin(model)
+    assert all(torch.equal(a, b) for a, b in zip(given.parameters(), model.encoder.parameters(), strict=True))
+    config = made.fill(Config())
+    assert (config.encoder, config.encoder_stage, config.feature_dim) == ("efficientnet_lite0", 1, 16)
+    assert made._store("valid", torch.device("cpu")).shape == (4, 3, 16, 16)
+
+
+# ── evaluation ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_figures_of_a_perfect_reader() -> None:
+    made = task()
+    model = Reader(made).train()
+    score = made.evaluate(model, "valid")
+    assert score.best == "bleu_4"
+    assert score.figures["bleu_4"] == score.figures["bleu_4_brevity"] == pytest.approx(100)
+    assert score.figures["exact"] == 1
+    assert score.figures["words"] == 8
+    assert score.figures["loss"] == pytest.approx(np.log(len(made.vocabulary)), rel=1e-5)
+    assert model.training
+    full = made.evaluate(model, "test", full=True)
+    assert full.figures["cider"] == pytest.approx(1000)
+    assert full.figures["meteor_exact_stem"] == pytest.approx(100 * (1 - 0.5 / 8**3))
+    assert full.details["outputs"] == [several[0] for several in SMALL["test"].captions]
+    assert set(full.details) == {"split", "count", "seconds", "signatures", "missing", "outputs"}
+    with pytest.raises(ConfigError, match="unknown split: got 'dev'"):
+        made.evaluate(model, "dev")
+
+
+def test_captions_of_new_pictures(tmp_path: Path) -> None:
+    made = task()
+    model, split = Reader(made), SMALL["test"]
+    assert isinstance(split.read, Painter)
+    wide = np.full((56, 96, 3), 128, np.uint8)
+    wide[:, 20:76] = paint(split.read.scenes[split.names[1]])
+    path = tmp_path / "one.png"
+    path.write_bytes(split.read(split.names[0]))
+    found = made.predict(model, [path, wide, split.read(split.names[2])], how=Search(beams=2, nbest=2))
+    assert [several[0].text for several in found] == [split.captions[n][0] for n in range(3)]
+    first, second = found[0][0], found[1][0]
+    assert first.weights is not None
+    assert first.weights.shape == (8, 49)  # one row a word; the end is not one
+    assert (first.name, first.grid, first.finished) == (str(path), (7, 7), True)
+    assert second.box == Box(20, 0, 76, 56)
+    assert second.image is not None
+    assert second.image.shape == (56, 96, 3)
+    assert len(found[0]) == 2
+    assert made.predict(model, []) == []
+
+
+def test_unknown_words_are_not_written() -> None:
+    made = task()
+
+    class Unknowing(Reader):
+        def step(self, tokens: Tensor, state: Any) -> Step:
+            step = super().step(tokens, state)
+            step.logits[:, 3] += 99
+            return step
+
+    assert made.evaluate(Unknowing(made), "valid").figures["exact"] == 1
+
+
+# ── run folders, files, settings ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_saved_and_loaded(tmp_path: Path) -> None:
+    made = task()
+    made.save(tmp_path)
+    loaded = Captioning.load(tmp_path, made.config)
+    assert loaded.vocabulary == made.vocabulary
+    assert "splits" not in loaded.__dict__  # nothing was read for it
+    model = Reader(made)
+    [[caption]] = loaded.predict(model, [SMALL["test"].read(SMALL["test"].names[3])])
+    assert caption.text == SMALL["test"].captions[3][0]
+
+
+def test_the_users_own_pictures(tmp_path: Path) -> None:
+    source = shapes((30, 1, 1))["train"]
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    lines = []
+    for name, (caption,) in zip(source.names, source.captions, strict=True):
+        (folder / name).write_bytes(source.read(name))
+        lines.append(f"{name}\t{caption}\n")
+    (tmp_path / "captions.tsv").write_text("".join(lines))
+    config = CaptioningConfig(
+        dataset="files", caption_file=str(tmp_path / "captions.tsv"), folder=str(folder), encoder=PATCHES, min_count=1
+    )
+    made = Captioning(config)
+    assert {name: len(split) for name, split in made.splits.items()} == {"train": 24, "valid": 3, "test": 3}
+    assert made._store("valid", torch.device("cpu")).shape == (3, 49, 194)
+    assert made.prepare("cpu") >= 0
+    with pytest.raises(ConfigError, match="needs a file and a folder"):
+        _ = Captioning(replace(config, folder=None)).splits
+
+
+def test_an_encoder_of_ones_own() -> None:
+    encoder = Backbone(nn.AvgPool2d(8), channels=3).eval()
+    made = Captioning(task().config, splits=SMALL, encoder=encoder)
+    assert made._store("valid", torch.device("cpu")).shape == (4, 49, 3)
+
+
+def test_given_words_are_used() -> None:
+    made = Captioning(task().config, splits=SMALL, vocabulary=Vocabulary(["a"]))
+    assert len(made.vocabulary) == 5
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"dataset": "coco"}, r"task\.dataset: got 'coco'; expected one of flickr8k, shapes, files"),
+        ({"smoothing": 1.0}, r"task\.smoothing: got 1\.0"),
+        ({"doubly_stochastic": -1.0}, r"task\.doubly_stochastic: got -1\.0"),
+        ({"finetune": True}, r"task\.finetune: got patches"),
+        ({"jitter": 3}, r"task\.jitter: got finetune=false"),
+    ],
+)
+def test_wrong_settings(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        task(**settings)

@@ -1,0 +1,339 @@
+"""Classification: losses by hand, errors counted right, canvases that never change, and models that learn."""
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.base import ConfigError, RegardError, override
+from regard.data.canvas import Canvas
+from regard.data.digits import digits
+from regard.data.pictures import END, IGNORE, Pictures, Rows
+from regard.models.classifier import Classified, Convolutional, ConvolutionalConfig
+from regard.models.dram import DRAM, DRAMConfig
+from regard.models.dt_ram import DTRAM, DTRAMConfig
+from regard.models.glimpse import Glimpsed
+from regard.models.ram import RAM, RAMConfig
+from regard.tasks.classification import DATASETS, Classification, ClassificationConfig
+from regard.train import Train, train
+
+NAMES = tuple("0123456789")
+TINY = RAMConfig(glimpses=3, size=4, part_dim=8, glimpse_dim=8, hidden_dim=8)
+
+
+def task(**settings: Any) -> Classification:
+    """The grey level says the label."""
+    labels = torch.arange(40) % 10
+    images = (labels * 20).to(torch.uint8)[:, None, None, None].expand(-1, 1, 6, 6).contiguous()
+    splits = {name: Pictures(images, labels, NAMES) for name in ("train", "valid", "test")}
+    return Classification(ClassificationConfig(**{"batch_size": 8, **settings}), splits=splits)
+
+
+class Oracle(nn.Module):
+    """Reads the label off the grey level, and errs where it is told to."""
+
+    def __init__(self, wrong: int = 0, **more: Tensor) -> None:
+        super().__init__()
+        self.wrong, self.scale = wrong, nn.Parameter(torch.ones(()))
+
+    def forward(self, images: Tensor) -> Classified:
+        label = (images[:, 0, 0, 0] * 255 / 20).round().long()
+        label = torch.where(label < self.wrong, (label + 1) % 10, label)
+        return Classified(F.one_hot(label, 10).unsqueeze(1) * 5.0 * self.scale)
+
+
+def glimpsed(**parts: Tensor) -> Glimpsed:
+    """One picture, two glimpses, the second one drawn."""
+    usual = {
+        "logits": torch.tensor([[[2.0, 0.0]]]),
+        "where": torch.zeros(1, 2, 2),
+        "log_probability": torch.tensor([[0.0, -1.5]]),
+        "entropy": torch.tensor([[0.0, 0.25]]),
+        "baseline": torch.tensor([[0.9, 0.4]]),
+        "drawn": torch.tensor([[False, True]]),
+        "alive": torch.tensor([[True, True]]),
+        "owner": torch.tensor([1, 1]),
+    }
+    return Glimpsed(**{**usual, **parts})
+
+
+def test_cross_entropy_is_a_sum_over_pictures() -> None:
+    mine, batch = task(), Rows(torch.tensor([3, 4, 11]))
+    loss = mine.loss(Oracle(wrong=2), batch)
+    right, wrong = -math.log(math.exp(5) / (math.exp(5) + 9)), -math.log(1 / (math.exp(5) + 9))
+    assert loss.total.item() == pytest.approx(2 * right + wrong, abs=1e-4)
+    assert loss.figures["correct"].item() == 2
+
+
+def test_the_hybrid_loss_by_hand() -> None:
+    settings = {"reward_weight": 2.0, "baseline_weight": 3.0, "entropy_weight": 0.1}
+    out = glimpsed()
+    for label, reward in ((0, 1.0), (1, 0.0)):
+        loss = task(**settings).judged(out, torch.tensor([[label]]))
+        entropy = math.log(1 + math.exp(-2)) + (2 if label else 0)
+        policy = -(reward - 0.4) * -1.5 - 0.1 * 0.25
+        assert loss.total.item() == pytest.approx(entropy + 2 * policy + 3 * (reward - 0.4) ** 2, abs=1e-5)
+        assert loss.figures["reward"].item() == reward
+        assert loss.figures["steps"].item() == 2
+
+
+def test_probability_is_a_reward_too() -> None:
+    right = 1 / (1 + math.exp(-2))
+    for label, reward in ((0, right), (1, 1 - right)):
+        loss = task(reward="probability").judged(glimpsed(), torch.tensor([[label]]))
+        assert loss.figures["reward"].item() == pytest.approx(reward, abs=1e-6)
+        assert loss.figures["baseline_error"].item() == pytest.approx((reward - 0.4) ** 2, abs=1e-6)
+
+
+def test_a_right_baseline_leaves_no_gradient() -> None:
+    model = RAM(TINY)
+    out = model(torch.rand(4, 1, 6, 6))
+    labels = out.logits.argmax(-1)  # all right: the reward is 1
+    exact = out._replace(baseline=torch.ones_like(out.baseline))
+    task().judged(exact, labels).total.backward()
+    assert all(not parameter.grad.any() for parameter in model.location.parameters())
+
+
+def test_discount_counts_glimpses() -> None:
+    labels = torch.tensor([[0]])
+    for alive, worth in (([True, True], 0.5), ([True, False], 1.0)):
+        loss = task(discount=0.5).judged(glimpsed(alive=torch.tensor([alive])), labels)
+        assert loss.figures["reward"].item() == worth
+    assert task(discount=0.0).judged(glimpsed(), labels).figures["reward"].item() == 0
+    only = task(discount=0.0).judged(glimpsed(alive=torch.tensor([[True, False]])), labels)
+    assert only.figures["reward"].item() == 1
+
+
+def test_answers_after_each_glimpse() -> None:
+    every = torch.tensor([[[0.0, 1.0], [2.0, 0.0]]])
+    plain, more = (task(every_weight=w).judged(glimpsed(every=every), torch.tensor([[0]])).total for w in (0.0, 0.5))
+    each = math.log(1 + math.exp(1)) + math.log(1 + math.exp(-2))
+    assert (more - plain).item() == pytest.approx(0.5 * each / 2, abs=1e-5)
+
+
+def sequence(until_wrong: bool) -> tuple[float, Tensor]:
+    """Three labels and no fourth; the second is wrong. Each has a glimpse of its own."""
+    logits = torch.tensor([[3.0, 0.0], [3.0, 0.0], [0.0, 3.0], [0.0, 0.0]]).unsqueeze(0)
+    labels = torch.tensor([[0, 1, 1, IGNORE]])
+    log_probability = torch.full((1, 4), -1.0, requires_grad=True)
+    out = Glimpsed(
+        logits, torch.zeros(1, 4, 2), log_probability, torch.zeros(1, 4), torch.zeros(1, 4),
+        torch.ones(1, 4) > 0, torch.ones(1, 4) > 0, torch.arange(4),
+    )  # fmt: skip
+    loss = task(until_wrong=until_wrong).judged(out, labels)
+    loss.total.backward()
+    return loss.figures["cross_entropy"].item(), log_probability.grad
+
+
+def test_each_label_rewards_its_own_glimpses() -> None:
+    entropy, gradient = sequence(until_wrong=False)
+    good = math.log(1 + math.exp(-3))
+    assert entropy == pytest.approx(2 * good + good + 3, abs=1e-5)
+    assert gradient.tolist() == [[-1.0, 0.0, -1.0, 0.0]]  # the second is wrong, the fourth is none
+
+
+def test_nothing_is_learnt_after_the_first_mistake() -> None:
+    entropy, gradient = sequence(until_wrong=True)
+    assert entropy == pytest.approx(2 * math.log(1 + math.exp(-3)) + 3, abs=1e-5)
+    assert gradient.tolist() == [[-1.0, 0.0, 0.0, 0.0]]
+
+
+def test_errors_are_counted() -> None:
+    mine, model = task(), Oracle(wrong=3).train()
+    score = mine.evaluate(model, "valid", full=True)
+    assert score.figures["error"] == pytest.approx(30.0)
+    assert score.figures["accuracy"] == pytest.approx(70.0)
+    assert score.best == "error"
+    assert not score.higher_is_better
+    assert score.details["outputs"][:4] == ["1", "2", "3", "3"]
+    assert score.details["count"] == 40
+    assert score.details["split"] == "valid"
+    assert score.details["signatures"] == {"error": "error in % of 40 pictures"}
+    assert model.training
+    with pytest.raises(ConfigError, match=r"unknown split: got 'vald'; .* Cure: did you mean 'valid'\?"):
+        mine.evaluate(model, "vald")
+
+
+def test_whole_sequences() -> None:
+    """Of two numbers one is read right; END ends what is said, and what is not there is not judged."""
+
+    @dataclass
+    class Out:
+        logits: Tensor
+
+    class Reader(nn.Linear):
+        def forward(self, images: Tensor) -> Out:  # type: ignore[override]
+            return Out(F.one_hot(torch.tensor([[1, 10, 3], [2, 2, 10]]), 11).float())
+
+    images = torch.zeros(2, 1, 4, 4, dtype=torch.uint8)
+    labels = torch.tensor([[1, 10, IGNORE], [2, 5, 10]])
+    splits = {name: Pictures(images, labels, (*NAMES, END)) for name in ("train", "test")}
+    mine = Classification(ClassificationConfig(), splits=splits)
+    score = mine.evaluate(Reader(1, 1), "test", full=True)
+    assert score.figures["error"] == 50
+    assert score.figures["label_error"] == pytest.approx(20)
+    assert score.details["outputs"] == ["1", "2 2"]
+    assert [one.text for one in mine.predict(Reader(1, 1), images)] == ["1", "22"]
+    assert mine.fill(DRAMConfig()).labels == 3
+
+
+def test_held_out_canvases_never_change() -> None:
+    canvas = Canvas(12, clutter=2, patch=3)
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    first, second = (task(canvas=canvas).held_out("test") for _ in range(2))
+    assert torch.get_rng_state().equal(before)
+    assert first.images.equal(second.images)
+    assert first.images.shape == (40, 1, 12, 12)
+    assert not first.images.equal(task(canvas=canvas).held_out("valid").images)
+    assert not first.images.equal(task(canvas=canvas, canvas_seed=1).held_out("test").images)
+    assert first.labels.squeeze(1).equal(torch.arange(40) % 10)
+
+
+def test_training_canvases_always_change() -> None:
+    mine = task(canvas=Canvas(12))
+    rows = torch.arange(8)
+    first, labels = mine.shown(rows)
+    assert labels.tolist() == [[label] for label in range(8)]
+    assert not first.equal(mine.shown(rows)[0])
+    assert first.max() <= 1
+
+
+def test_crops_and_channels() -> None:
+    mine = task(crop=4, mean=(0.5,), std=(0.25,))
+    images, _ = mine.shown(torch.tensor([0, 5]))
+    assert images.shape == (2, 1, 4, 4)
+    assert images[1].unique().item() == pytest.approx((100 / 255 - 0.5) / 0.25, abs=1e-5)
+    assert mine.held_out("test").images.shape == (40, 1, 4, 4)
+    assert mine.image_size == 4
+    with pytest.raises(
+        ConfigError, match=r"task\.mean: got 3 numbers; expected one number, or one for each of 1 channels"
+    ):
+        task(mean=(0.5, 0.5, 0.5)).shown(torch.tensor([0]))
+
+
+def test_padding_shows_at_the_border() -> None:
+    images, _ = task(crop=6, pad=2, mirror=True).shown(torch.full((30,), 9))
+    assert (images == 0).any()
+    assert task(crop=6, pad=2).held_out("test").images.min(3).values.equal(task().held_out("test").images.min(3).values)
+
+
+def test_what_the_data_decides() -> None:
+    pairs = Canvas(30, digits=2, target="pair")
+    filled = task(canvas=pairs).fill(ConvolutionalConfig())
+    assert (filled.classes, filled.labels, filled.channels, filled.image_size) == (55, 1, 1, 30)
+    assert task(canvas=replace(pairs, target="sequence")).fill(RAMConfig()).labels == 2
+    assert task(canvas=replace(pairs, target="sum")).fill(DTRAMConfig()).ram.classes == 19
+    assert task().tests == ["test"]
+
+
+def test_evaluation_is_the_same_each_time() -> None:
+    """Random glimpses too: their noise has a seed of its own, and the noise of others goes on as if nothing were."""
+    mine, model = task(), RAM(replace(TINY, random=True))
+    torch.manual_seed(7)
+    first = mine.evaluate(model, "test").figures
+    after = torch.rand(3)
+    torch.manual_seed(7)
+    assert torch.rand(3).equal(after)
+    assert mine.evaluate(model, "test").figures == first
+    assert first["steps"] == 3
+
+
+def test_draws() -> None:
+    model = RAM(replace(TINY, sigma=1.0))
+    losses = {draws: task(draws=draws).evaluate(model, "test").figures["loss"] for draws in (0, 1, 5)}
+    assert len(set(losses.values())) == 3
+    mean = task(draws=5).evaluate(model, "test", full=True).details["signatures"]["error"]
+    assert mean == "error in % of 40 pictures, locations: mean of 5 draws"
+
+
+def test_predictions() -> None:
+    mine = task()
+    pictures = mine.held_out("test").images[:3]
+    for answer, label in zip(mine.predict(Oracle(), pictures), "012", strict=True):
+        assert answer.text == label
+        assert answer.labels == [label]
+        assert answer.where is None
+        assert answer.probabilities.shape == (1, 10)
+    model = DTRAM(DTRAMConfig(TINY, stop_dim=4))
+    nn.init.constant_(model.stop[2].bias, 100.0)
+    assert mine.predict(model, pictures)[0].where.shape == (1, 2)  # it stopped after one glimpse
+    assert mine.predict(RAM(TINY), pictures)[0].where.shape == (3, 2)
+
+
+def test_pictures_of_users() -> None:
+    ink = torch.full((20, 40, 3), 250, dtype=torch.uint8)
+    ink[5:15, 18:22] = 10  # black on white
+    found = task().prepared(ink)
+    assert found.shape == (1, 6, 6)
+    assert found[0, 0].sum() == 0  # black around
+    assert found[0, 2:4, 2:4].float().mean() > found[0, 2:4, 0].float().mean()
+    kept = task().prepared(ink, invert=False)
+    assert kept[0, 3, 0] > 200
+    on_canvas = task(canvas=Canvas(60)).prepared(ink)
+    assert on_canvas.shape == (1, 60, 60)
+    assert (on_canvas[0] > 200).sum() == 40  # not enlarged
+    assert task().prepared(torch.zeros(1, 1, 3, dtype=torch.uint8)).shape == (1, 6, 6)
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        (
+            {"dataset": "mnsit"},
+            "task.dataset: got 'mnsit'; expected one of digits, mnist, svhn, cifar10. Cure: did you mean",
+        ),
+        ({"smoothing": 1.0}, "task.smoothing: got 1.0"),
+        ({"discount": 1.5}, "task.discount: got 1.5; expected 0 to 1"),
+        ({"reward_weight": -1.0}, "task.reward_weight: got -1.0; expected 0 or more"),
+        ({"canvas": Canvas(60), "mirror": True}, "a canvas is neither cropped nor mirrored"),
+        ({"std": (0.0,)}, "task.std: got (0.0,); expected more than 0"),
+    ],
+)
+def test_wrong_settings(settings: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Classification(ClassificationConfig(**settings))
+    assert text in str(caught.value)
+
+
+def test_settings_by_name() -> None:
+    config = override(ClassificationConfig(), ["canvas.size=60", "canvas.clutter=4", "mean=0.1,0.2,0.3"])
+    assert config.canvas == Canvas(60, clutter=4)
+    assert Classification.load(Path(), config).config == config
+
+
+def test_the_sample_is_a_data_set(tmp_path: Path) -> None:
+    mine = Classification(ClassificationConfig(dataset="digits"))
+    assert mine.splits["train"].size == 1297
+    mine.save(tmp_path)
+    kept = Classification.load(tmp_path, mine.config)
+    assert kept.facts == mine.facts == (tuple("0123456789"), 1, 1, 28)
+    assert "splits" not in vars(kept)  # a run needs no data to recognise pictures
+    (tmp_path / "pictures.json").write_text('{"classes": 3}')
+    with pytest.raises(RegardError, match=r"pictures.json cannot be read: got .*\. Cure: restore it, or train anew"):
+        Classification.load(tmp_path, mine.config)
+    assert DATASETS["digits"] is digits
+
+
+@pytest.mark.parametrize("kind", ["ram", "dram", "dt_ram", "conv"])
+def test_models_learn(kind: str, tmp_path: Path) -> None:
+    """A few steps on grey levels: the loss falls, by the trainer's own loop."""
+    mine = task(batch_size=20)
+    wide = replace(TINY, hidden_dim=32, glimpse_dim=32, part_dim=32, core="lstm")
+    torch.manual_seed(0)
+    model = {
+        "ram": lambda: RAM(wide),
+        "dt_ram": lambda: DTRAM(DTRAMConfig(wide)),
+        "dram": lambda: DRAM(
+            DRAMConfig(glimpses=2, size=4, scales=1, filters=(8, 8, 16), glimpse_dim=64, hidden_dim=64, coarse=4)
+        ),
+        "conv": lambda: Convolutional(ConvolutionalConfig(image_size=6, width=3, stride=3, hidden_dim=32)),
+    }[kind]()
+    before = mine.evaluate(model, "test").figures["loss"]
+    train(model, mine, Train(steps=40, lr=1e-2, log_every=40, evaluate_every=40, save_every=40), tmp_path)
+    assert mine.evaluate(model, "test").figures["loss"] < 0.85 * before
