@@ -2,6 +2,8 @@
 
     python tools/reproduce.py transformer/multi30k_de_en bahdanau/multi30k_de_en --seeds 3 --jobs 6 --splits test2016
 
+    python tools/reproduce.py ram/cluttered60 --variant 4 --seeds 3 --set model.glimpses=4
+
 Each training is a process of its own, so that small models share one GPU. Results go to OUT/NAME.json, one file a
 recipe, with mean and spread over seeds; `--ledger` puts them where `regard list` and the documents read them.
 """
@@ -27,6 +29,7 @@ def main() -> None:
     parser.add_argument("--splits", nargs="+", default=["test"])
     parser.add_argument("--out", type=Path, default=Path("runs"))
     parser.add_argument("--set", nargs="*", default=[], dest="settings")
+    parser.add_argument("--variant", help="a name for these settings: a row of its own in the ledger, RECIPE@VARIANT")
     parser.add_argument("--ledger", action="store_true")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -44,7 +47,7 @@ def main() -> None:
 
 def start(recipe: str, seed: int, asked: argparse.Namespace) -> int:
     """One training in its own process; its words go to a log."""
-    folder = asked.out / f"{recipe.replace('/', '_')}_{seed}"
+    folder = asked.out / f"{short(recipe, asked)}_{seed}"
     folder.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, __file__, recipe, "--one", str(seed), "--out", str(folder)]
     command += ["--splits", *asked.splits, "--set", *asked.settings]
@@ -99,10 +102,15 @@ def one(name: str, seed: int, splits: list[str], folder: Path, settings: list[st
     (folder / "figures.json").write_text(json.dumps(content, indent=1))
 
 
+def short(recipe: str, asked: argparse.Namespace) -> str:
+    """The name of files and folders."""
+    return recipe.replace("/", "_") + (f"@{asked.variant}" if asked.variant else "")
+
+
 def gather(recipe: str, asked: argparse.Namespace) -> None:
     """The seeds of a recipe in one file."""
-    short = recipe.replace("/", "_")
-    runs = [json.loads((asked.out / f"{short}_{seed}" / "figures.json").read_text()) for seed in range(asked.seeds)]
+    name = short(recipe, asked)
+    runs = [json.loads((asked.out / f"{name}_{seed}" / "figures.json").read_text()) for seed in range(asked.seeds)]
     summary: dict[str, Any] = {}
     for split in asked.splits:
         values = [run["splits"][split]["figures"] for run in runs]
@@ -114,12 +122,13 @@ def gather(recipe: str, asked: argparse.Namespace) -> None:
             for key in values[0]
         }
     command = f"python tools/reproduce.py {recipe} --seeds {asked.seeds} --jobs {asked.jobs}"
+    command += f" --variant {asked.variant}" if asked.variant else ""
     command += f" --splits {' '.join(asked.splits)}"
     command += f" --set {' '.join(asked.settings)}" if asked.settings else ""
     content = {"recipe": recipe, "seeds": len(runs), "command": command, "summary": summary, "runs": runs}
     place = LEDGER if asked.ledger else asked.out
     place.mkdir(parents=True, exist_ok=True)
-    (place / f"{short}.json").write_text(json.dumps(content, indent=1))
+    (place / f"{name}.json").write_text(json.dumps(content, indent=1))
     for split, figures in summary.items():
         line = ", ".join(f"{key} {value['mean']:.2f}" for key, value in figures.items())
         print(f"{recipe} {split} ({len(runs)} seeds, {runs[0]['parameters']:,} parameters, "

@@ -1,5 +1,7 @@
 """Weights beside a fused pass: those of the reference, by row and head, in bounded memory."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -62,6 +64,38 @@ def test_they_are_those_of_the_reference(
     expected = attend(query, keys, values, score=score, align=align, mask=mask, bias=row, impl="reference").weights
     assert expected is not None
     assert_close(weights.weights_beside(query, keys, values, score, align, mask, row, rows=[2]), expected[..., [2], :])
+    score.float()
+
+
+def plain_dot_weights(query: Tensor, keys: Tensor, **around: Any) -> Tensor:
+    """What the kernel gives, from masks as it takes them."""
+    q, k = query.shape[1], keys.shape[1]
+    place = torch.arange(k) - torch.arange(q).unsqueeze(1) - (k - q)
+    before, after = around.get("window") or (k + q, k + q)
+    seen = (place >= -before) & (place <= (0 if around.get("causal") else after))
+    if around.get("lengths") is not None:
+        seen = seen & (torch.arange(k) < around["lengths"][:, None, None])
+    if around.get("allowed") is not None:
+        seen = seen & around["allowed"]
+    scores = (query @ keys.mT * around["scale"]).masked_fill(~seen, -torch.inf)
+    found = scores.softmax(-1).nan_to_num(0.0)
+    return found if around.get("rows") is None else found[:, around["rows"]]
+
+
+@torch.no_grad()
+@every_mask
+@pytest.mark.parametrize("name", ["dot", "general", "cosine"])
+def test_the_kernel_is_told_the_same(name: str, mask: Mask | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Masks, rows and heads on their way to the kernel for a GPU, which something plain stands for here."""
+    monkeypatch.setattr(weights, "reasons_against_triton", lambda *tensors: [])
+    monkeypatch.setattr("regard.kernels.dot_weights.dot_weights", plain_dot_weights)
+    query, keys, values = example()
+    score, align = SCORES[name].double(), Softmax(0.7)
+    expected = attend(query, keys, values, score=score, align=align, mask=mask, impl="reference").weights
+    assert expected is not None
+    assert_close(weights.weights_beside(query, keys, values, score, align, mask, None), expected)
+    some = weights.weights_beside(query, keys, values, score, align, mask, None, rows=[4, 0, -2], heads=[1])
+    assert_close(some, expected[:, [1]][:, :, [4, 0, 3]])
     score.float()
 
 

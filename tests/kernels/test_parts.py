@@ -2,7 +2,7 @@
 
 import torch
 
-from regard.kernels.parts import contiguous_rows, flags, mask_strides, pointers, power_of_two, rules
+from regard.kernels.parts import EVERYWHERE, Part, contiguous_rows, flags, mask_strides, pointers, power_of_two, rules
 
 
 def test_a_mask_that_spreads_is_not_copied() -> None:
@@ -13,7 +13,8 @@ def test_a_mask_that_spreads_is_not_copied() -> None:
     assert made.allowed.shape == (3, 4, 5)
     assert mask_strides(made) == (5, 0)
     assert made.allowed.data_ptr() == allowed.data_ptr()
-    assert flags(made) == {"has_lengths": False, "has_allowed": True, "has_dropout": False}
+    assert flags(made) == {"has_lengths": False, "has_window": True, "has_allowed": True, "has_dropout": False}
+    assert not flags(rules(query, keys, None, allowed, None, EVERYWHERE, EVERYWHERE, 0.0))["has_window"]
     assert pointers(made, query) == (query, made.allowed, query)
 
 
@@ -32,3 +33,16 @@ def test_rows_are_contiguous_and_axes_stay_expanded() -> None:
 
 def test_powers_of_two() -> None:
     assert [power_of_two(number) for number in (1, 2, 3, 64, 65)] == [1, 2, 4, 64, 128]
+
+
+def test_a_part_knows_where_it_lies() -> None:
+    whole = rules(
+        torch.ones(4, 6, 2), torch.ones(4, 9, 2), torch.arange(4), torch.ones(4, 6, 9).bool(), None, 5, 0, 0.0
+    )
+    part = Part(slice(1, 3), slice(2, 6))
+    assert part.at(6, 9) == (5, 1, 2)  # its first row is the third: with nine keys it is at the place of the sixth
+    some = whole.of(part)
+    assert some.lengths is not None
+    assert some.allowed is not None
+    assert some.lengths.tolist() == [1, 2]
+    assert some.allowed.shape == (2, 4, 9)
