@@ -10,8 +10,9 @@ import torch
 from regard.kernels import fused_additive, reasons_against_triton
 
 
-def test_many_queries() -> None:
-    child.run("cases.py", "-k", "not single", interpret=True)
+@pytest.mark.parametrize("which", ["many and rules", "not single and not (many and rules)"])
+def test_many_queries(which: str) -> None:
+    child.run("cases.py", "-k", which, interpret=True)
 
 
 @pytest.mark.gpu

@@ -20,7 +20,7 @@ def mini() -> Recipe:
         model=RAMConfig(glimpses=4, size=8, scales=2, core="lstm", location_rate=0.1),
         task=ClassificationConfig("digits", batch_size=64),
         train=Train(
-            steps=500, lr=3e-3, schedule="cosine", log_every=100, evaluate_every=250, save_every=250, keep=1
+            steps=350, lr=3e-3, schedule="cosine", log_every=50, evaluate_every=175, save_every=175, keep=1
         ),
         note="1,797 small digits, on a CPU",
     )  # fmt: skip
