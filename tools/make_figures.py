@@ -1,12 +1,14 @@
 """Draw the pictures of the documents that come from results and from runs.
 
-    python tools/make_figures.py                BLEU by length on Europarl, as in Bahdanau's figure 2
+    python tools/make_figures.py                BLEU by length on Europarl, as in Bahdanau's figure 2; time and memory
+                                                of additive attention by length, from benchmarks/results
     python tools/make_figures.py runs/ram_mini  an example of each run: docs/images/ram_mini.png, and .gif if it moves
 
 The alignment beside the first is drawn by the trained model itself; docs/papers/bahdanau.md has the command.
 """
 
 import argparse
+import csv
 import json
 import shutil
 import tempfile
@@ -16,6 +18,7 @@ from matplotlib.figure import Figure
 
 from regard import api
 from regard.viz import length_curves, save
+from regard.viz.curves import COLOURS, INK, RULE, SOFT
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
@@ -34,6 +37,7 @@ def main() -> None:
         example(run, asked.split, asked.number)
     if not asked.runs:
         lengths()
+        costs()
 
 
 def example(run: Path, split: str, number: int | None) -> None:
@@ -61,6 +65,34 @@ def lengths() -> None:
             curves[label] = api.length_curve(run["splits"][split])
         length_curves(curves, ax=ax, title=title)
     print(save(figure, IMAGES / "europarl_lengths.png"))
+
+
+def costs() -> None:
+    """Time and memory of additive attention by length, forward and backward, in the last run of the benchmark."""
+    with open(ROOT / "benchmarks" / "results" / "attention_gpu.csv", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["part"] == "length"]
+    last = {int(row["size"].split("x")[2]): row for row in rows if row["date"] == rows[-1]["date"]}
+    heads, width = (int(rows[-1]["size"].split("x")[place]) for place in (1, 3))
+    x = sorted(last)
+    written = [heads * length**2 * width * 4 / 2**30 for length in x]
+    pairs = [float(last[x[-1]]["both"]) * (length / x[-1]) ** 2 for length in x]
+    figure = Figure(figsize=(11, 4), layout="constrained")
+    for ax, key, other, name, label in zip(
+        figure.subplots(1, 2), ("both", "both_gib"), (pairs, written), ("length²", "one tensor [q k a]"),
+        ("milliseconds, forward and backward", "GiB beyond the inputs"), strict=True,
+    ):  # fmt: skip
+        ax.plot(x, [float(last[length][key]) for length in x], "o-", color=COLOURS[0], label="fused, measured")
+        ax.plot(x, other, "--", color=SOFT, label=name)
+        ax.set_xscale("log", base=2)
+        ax.set_yscale("log")
+        ax.set_xticks(x, [f"{length:,}" for length in x], fontsize=8)
+        ax.set_xlabel("length", color=INK)
+        ax.set_ylabel(label, color=INK)
+        ax.grid(color=RULE)
+        ax.set_axisbelow(True)
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.legend(frameon=False)
+    print(save(figure, IMAGES / "additive_lengths.png"))
 
 
 if __name__ == "__main__":

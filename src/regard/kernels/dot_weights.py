@@ -74,18 +74,9 @@ def _pass(
         key = tl.load(keys + item * stride_kn + columns[None, :] * stride_k + wide[:, None], mask=there, other=0.0)
         scores = dot(query, key) * scale
         seen = visible(
-            allowed + item * stride_an,
-            stride_a,
-            rows,
-            columns,
-            shift,
-            num_queries,
-            length,
-            before,
-            after,
-            has_window,
-            has_allowed,
-        )
+            allowed + item * stride_an, stride_a, rows, columns, shift, num_queries, length,
+            before, after, has_window, has_allowed,
+        )  # fmt: skip
         scores = tl.where(seen, scores, -float("inf"))
         if is_first:
             higher = tl.maximum(highest, tl.max(scores, 1))

@@ -61,18 +61,9 @@ def _pairs(
     weights = tl.zeros([block_q, block_k], tl.float32)
     if (column * block_k < end) & (column * block_k + block_k > first):
         seen = visible(
-            allowed + item * stride_an,
-            stride_a,
-            rows,
-            columns,
-            shift,
-            num_queries,
-            length,
-            before,
-            after,
-            has_window,
-            has_allowed,
-        )
+            allowed + item * stride_an, stride_a, rows, columns, shift, num_queries, length,
+            before, after, has_window, has_allowed,
+        )  # fmt: skip
         known = item * step_item + rows[:, None] * step_row + columns[None, :]
         score = tl.load(scores + known, mask=seen, other=0.0)
         logarithm = tl.load(log_sum + item * stride_sn + rows, mask=rows < num_queries, other=0.0)

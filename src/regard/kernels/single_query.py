@@ -79,18 +79,9 @@ def _forward(
         value = tl.load(values + item * stride_vn + columns[:, None] * stride_v + deep[None, :], mask=there, other=0.0)
         scores, _ = _scores(q, key.to(tl.float32), weight, scale, is_dot)
         seen = visible(
-            allowed + item * stride_an,
-            stride_a,
-            row,
-            columns,
-            num_keys - 1,
-            1,
-            length,
-            before,
-            after,
-            has_window,
-            has_allowed,
-        )
+            allowed + item * stride_an, stride_a, row, columns, num_keys - 1, 1, length,
+            before, after, has_window, has_allowed,
+        )  # fmt: skip
         scores = tl.where(tl.reshape(seen, [block]), scores, -float("inf"))
         higher = tl.maximum(highest, tl.max(scores, 0))
         base = tl.where(higher == -float("inf"), 0.0, higher)
@@ -146,18 +137,9 @@ def _backward(
         value = tl.load(values + item * stride_vn + columns[:, None] * stride_v + deep[None, :], mask=there, other=0.0)
         scores, side = _scores(q, key.to(tl.float32), weight, scale, is_dot)
         seen = visible(
-            allowed + item * stride_an,
-            stride_a,
-            row,
-            columns,
-            num_keys - 1,
-            1,
-            length,
-            before,
-            after,
-            has_window,
-            has_allowed,
-        )
+            allowed + item * stride_an, stride_a, row, columns, num_keys - 1, 1, length,
+            before, after, has_window, has_allowed,
+        )  # fmt: skip
         weights = tl.where(tl.reshape(seen, [block]), tl.exp(scores - base), 0.0)
         grads = tl.sum(value.to(tl.float32) * grad[None, :], 1)
         taken = weights

@@ -181,9 +181,9 @@ def _scores(
 ):  # fmt: skip
     """Tiles of scores [rows, columns], true up to rounding; a tile that nobody may see is left as it is.
 
-    Each program has `several` tiles, of queries that follow each other and the same keys, which then come from the
-    nearest cache. It goes the near way, or leaves a note that it cannot; `rest` looks for the note and goes the other
-    ways. In one kernel they would take each other's registers.
+    A program goes the near way, or leaves a note that it cannot; `rest` looks for the note and goes the other ways. In
+    one kernel they would take each other's registers. A program has `several` tiles: of those of `rest`, which mostly
+    have nothing to do, there need not be many.
     """
     step_q, step_k = tiles_q * block_q, tiles_k * block_k
     start = tl.program_id(0) * several
@@ -263,8 +263,9 @@ def _mix(
     for at in range(first, tl.where(is_large, end, first)):
         columns = at * block_k + tl.arange(0, block_k)
         seen = visible(
-            allowed, stride_a, rows, columns, shift, num_queries, length, before, after, has_window, has_allowed
-        )
+            allowed, stride_a, rows, columns, shift, num_queries, length,
+            before, after, has_window, has_allowed,
+        )  # fmt: skip
         place = rows[:, None] * padded_k + columns[None, :]
         peaks = tl.maximum(peaks, tl.load(scores + place, mask=seen, other=-float("inf")))
     base = tl.max(peaks, 1)
@@ -274,8 +275,9 @@ def _mix(
     for at in range(first, end):
         columns = at * block_k + tl.arange(0, block_k)
         seen = visible(
-            allowed, stride_a, rows, columns, shift, num_queries, length, before, after, has_window, has_allowed
-        )
+            allowed, stride_a, rows, columns, shift, num_queries, length,
+            before, after, has_window, has_allowed,
+        )  # fmt: skip
         place = rows[:, None] * padded_k + columns[None, :]
         score = tl.load(scores + place, mask=seen, other=-float("inf"))
         weights = tl.exp(score - base[:, None])
@@ -308,7 +310,6 @@ class Blocks:
     keys: int = 64  # no more than threads, so that vectors need not be shared
     warps: int = 2
     registers: int | None = 96  # of a thread, at most
-    several: int = 1  # tiles of scores for one program
     mix_queries: int = 32  # of a tile of contexts
     mix_keys: int = 32
     mix_warps: int = 2
@@ -411,10 +412,9 @@ def score_tiles(
     rows, columns = mine.tiles * tiles.queries, theirs.tiles * tiles.keys
     scores = torch.empty(n, rows, columns, dtype=torch.float32, device=query.device)
     count = theirs.tiles * mine.tiles * n
-    several = max(1, min(tiles.several, count // 4096))  # enough programs first
     with on(query):
         for rest in (False, True):
-            each = max(several, -(-count // 1024)) if rest else several  # few programs, which mostly have nothing to do
+            each = -(-count // 1024) if rest else 1  # few programs for what mostly has nothing to do
             _scores[(-(-count // each),)](
                 query, keys, v, mine.raised, theirs.raised, mine.scales, mine.facts, mine.peaks, theirs.peaks, scores,
                 query if rules.lengths is None else rules.lengths, *query.stride()[:2], *keys.stride()[:2],
