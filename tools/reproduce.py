@@ -4,8 +4,11 @@
 
     python tools/reproduce.py ram/cluttered60 --variant 4 --seeds 3 --set model.glimpses=4
 
-Each training is a process of its own, so that small models share one GPU. Results go to OUT/NAME.json, one file a
-recipe, with mean and spread over seeds; `--ledger` puts them where `regard list` and the documents read them.
+Each training is a process of its own. Processes take turns on a GPU; with `--together` the trainings are threads of
+one process that update their models in turn, each on a stream and with random numbers of its own, so that captured
+steps of small models really run at the same time. The figures are those of trainings one after the other; seconds of
+training are those of all together. Results go to OUT/NAME.json, one file a recipe, with mean and spread over seeds;
+`--ledger` puts them where `regard list` and the documents read them.
 """
 
 import argparse
@@ -13,10 +16,16 @@ import json
 import statistics
 import subprocess
 import sys
+import threading
 import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import torch
 
 LEDGER = Path(__file__).parents[1] / "src" / "regard" / "recipes" / "results"
 
@@ -30,6 +39,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs"))
     parser.add_argument("--set", nargs="*", default=[], dest="settings")
     parser.add_argument("--variant", help="a name for these settings: a row of its own in the ledger, RECIPE@VARIANT")
+    parser.add_argument("--together", action="store_true", help="all at once, in one process, on one GPU")
     parser.add_argument("--ledger", action="store_true")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -37,8 +47,12 @@ def main() -> None:
         one(asked.recipes[0], asked.one, asked.splits, asked.out, asked.settings)
         return
     jobs = [(recipe, seed) for seed in range(asked.seeds) for recipe in asked.recipes]
-    with ThreadPoolExecutor(asked.jobs) as pool:
-        codes = list(pool.map(lambda job: start(*job, asked), jobs))
+    if asked.together:
+        todo = [(recipe, seed, asked.splits, folder_of(recipe, seed, asked), asked.settings) for recipe, seed in jobs]
+        codes = together(todo)
+    else:
+        with ThreadPoolExecutor(asked.jobs) as pool:
+            codes = list(pool.map(lambda job: start(*job, asked), jobs))
     if any(codes):
         raise SystemExit(f"{sum(map(bool, codes))} of {len(codes)} trainings failed: nothing was gathered")
     for recipe in asked.recipes:
@@ -47,7 +61,7 @@ def main() -> None:
 
 def start(recipe: str, seed: int, asked: argparse.Namespace) -> int:
     """One training in its own process; its words go to a log."""
-    folder = asked.out / f"{short(recipe, asked)}_{seed}"
+    folder = folder_of(recipe, seed, asked)
     folder.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, __file__, recipe, "--one", str(seed), "--out", str(folder)]
     command += ["--splits", *asked.splits, "--set", *asked.settings]
@@ -57,8 +71,95 @@ def start(recipe: str, seed: int, asked: argparse.Namespace) -> int:
     return code
 
 
-def one(name: str, seed: int, splits: list[str], folder: Path, settings: list[str]) -> None:
-    """Train, evaluate greedily and by the recipe's beam, write figures.json."""
+Job = tuple[str, int, list[str], Path, list[str]]  # recipe, seed, splits, folder, settings
+
+
+def together(jobs: Sequence[Job]) -> list[int]:
+    """Trainings in threads of this process; 1 for those that failed."""
+    turns, codes = Turns(len(jobs)), [1] * len(jobs)
+
+    def go(number: int, job: Job) -> None:
+        job[3].mkdir(parents=True, exist_ok=True)
+        with open(job[3] / "log.txt", "w") as log:
+            try:
+                with turns.taken(number):
+                    one(*job, say=lambda line: print(line, file=log, flush=True), between=turns.next)
+                codes[number] = 0
+            except Exception:
+                traceback.print_exc(file=log)
+        how = "done" if codes[number] == 0 else f"FAILED, see {job[3]}/log.txt"
+        print(f"{job[0]} seed {job[1]}: {how}", flush=True)
+
+    if torch.cuda.is_available():
+        torch.cuda.init()
+    threads = [threading.Thread(target=go, args=(number, job), daemon=True) for number, job in enumerate(jobs)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return codes
+
+
+class Turns:
+    """One thread at a time, in turn. What is global belongs to the one whose turn it is: random numbers, the stream.
+
+    The device is not asked to wait in between, so it works for all of them at the same time.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.waiting = {number: threading.Semaphore(int(number == 0)) for number in range(count)}
+        self.left, self.here = list(range(count)), threading.local()
+
+    @contextmanager
+    def taken(self, number: int) -> Iterator[None]:
+        """A thread's part in the rounds, from its first turn to its end."""
+        self.here.number = number
+        self.waiting[number].acquire()
+        try:
+            if torch.cuda.is_available():
+                torch.cuda.set_stream(torch.cuda.Stream())
+            self._mine()
+            yield
+        finally:
+            follower = self._follower()
+            self.left.remove(number)
+            if follower != number:
+                self.waiting[follower].release()
+
+    def next(self) -> None:
+        """Let the others have a turn each."""
+        number, follower = self.here.number, self._follower()
+        if follower == number:
+            return
+        kept = torch.get_rng_state()
+        self.waiting[follower].release()
+        self.waiting[number].acquire()
+        torch.set_rng_state(kept)
+        self._mine()
+
+    def _follower(self) -> int:
+        return self.left[(self.left.index(self.here.number) + 1) % len(self.left)]
+
+    def _mine(self) -> None:
+        """Random numbers of the device, with a place of their own that captured graphs keep reading."""
+        if torch.cuda.is_available():
+            general = torch.cuda.default_generators[torch.cuda.current_device()]
+            if not hasattr(self.here, "noise"):
+                self.here.noise = general.clone_state()
+            general.graphsafe_set_state(self.here.noise)
+
+
+def one(
+    name: str,
+    seed: int,
+    splits: list[str],
+    folder: Path,
+    settings: list[str],
+    *,
+    say: Callable[[str], None] = lambda line: print(line, flush=True),
+    between: Callable[[], None] = lambda: None,
+) -> None:
+    """Train, evaluate greedily and by the recipe's beam, write figures.json; `between` is called after each step."""
     from regard import api
     from regard.base import environment
     from regard.recipes import RECIPES, change, find_recipe
@@ -69,9 +170,11 @@ def one(name: str, seed: int, splits: list[str], folder: Path, settings: list[st
     last: dict[str, Any] = {}
 
     def watch(kind: str, facts: Any) -> None:
-        if kind != "step":
+        if kind == "step":
+            between()
+        else:
             last[kind] = dict(facts)
-            print(kind, json.dumps(dict(facts), default=str), flush=True)
+            say(f"{kind} {json.dumps(dict(facts), default=str)}")
 
     with joined() as world:
         model = api.train(api.fit_device(recipe, world), folder, world=world, watch=watch)
@@ -84,7 +187,7 @@ def one(name: str, seed: int, splits: list[str], folder: Path, settings: list[st
             figures["greedy_tokenized_bleu"] = model.evaluate(split, beam=1).figures["tokenized_bleu"]
         kept = {key: score.details[key] for key in ("lengths", "signatures", "missing") if key in score.details}
         found[split] = {"figures": figures, **kept}
-        print(split, found[split]["figures"], flush=True)
+        say(f"{split} {figures}")
     content = {
         "recipe": name,
         "seed": seed,
@@ -107,6 +210,12 @@ def short(recipe: str, asked: argparse.Namespace) -> str:
     return recipe.replace("/", "_") + (f"@{asked.variant}" if asked.variant else "")
 
 
+def folder_of(recipe: str, seed: int, asked: argparse.Namespace) -> Path:
+    """Where a training is kept."""
+    found: Path = asked.out / f"{short(recipe, asked)}_{seed}"
+    return found
+
+
 def gather(recipe: str, asked: argparse.Namespace) -> None:
     """The seeds of a recipe in one file."""
     name = short(recipe, asked)
@@ -121,7 +230,8 @@ def gather(recipe: str, asked: argparse.Namespace) -> None:
             }
             for key in values[0]
         }
-    command = f"python tools/reproduce.py {recipe} --seeds {asked.seeds} --jobs {asked.jobs}"
+    how = "--together" if asked.together else f"--jobs {asked.jobs}"
+    command = f"python tools/reproduce.py {recipe} --seeds {asked.seeds} {how}"
     command += f" --variant {asked.variant}" if asked.variant else ""
     command += f" --splits {' '.join(asked.splits)}"
     command += f" --set {' '.join(asked.settings)}" if asked.settings else ""

@@ -11,6 +11,7 @@ import regard
 from regard import api
 from regard.base import ConfigError, RegardError
 from regard.data import ParallelText
+from regard.models import DTRAMConfig
 from regard.recipes import RECIPES, Recipe, with_files
 from regard.train import World
 
@@ -131,3 +132,38 @@ def test_a_fault_in_the_pictures_leaves_no_folder(captioning: api.Model, tmp_pat
     with pytest.raises(RegardError, match=r"line 1: a picture that is not there: got gone\.png"):
         api.train(wrong, tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def started(folder: Path, recipe: Recipe, run: api.Model | str) -> api.Model:
+    """A training of one step without a rate: what it began with."""
+    train = replace(recipe.train, steps=1, lr=1e-30, warmup=0, ema=None, capture=False, weight_decay=0.0)
+    first = run if isinstance(run, str) else str(run.folder)
+    return api.train(replace(recipe, train=train, start=first), folder)
+
+
+def test_a_run_starts_from_another_one(gazing: api.Model, captioning: api.Model, tmp_path: Path) -> None:
+    recipe = gazing.recipe
+    again = started(tmp_path / "again", recipe, gazing)
+    close = dict(gazing.module.state_dict())
+    torch.testing.assert_close(again.module.state_dict(), close)
+    assert api.load(again.folder).recipe.start == str(gazing.folder)
+
+    dynamic = replace(recipe, paper="dt_ram", model=DTRAMConfig(recipe.model))  # a RAM is one of its parts
+    inside = started(tmp_path / "dynamic", dynamic, gazing).module.state_dict()
+    torch.testing.assert_close({name: inside[f"ram.{name}"] for name in close}, close)
+
+    words = started(
+        tmp_path / "words", replace(captioning.recipe, task=replace(captioning.recipe.task, min_count=9)), captioning
+    )
+    assert words.task.vocabulary.to_json() == captioning.task.vocabulary.to_json()
+
+
+def test_a_run_starts_from_what_fits(gazing: api.Model, captioning: api.Model, tmp_path: Path) -> None:
+    wider = replace(gazing.recipe, model=replace(gazing.recipe.model, hidden_dim=gazing.recipe.model.hidden_dim + 1))
+    with pytest.raises(RegardError, match=r"nor a part of it: got action.weight \[10, 8\]; expected \[10, 9\]"):
+        started(tmp_path / "wider", wider, gazing)
+    with pytest.raises(ConfigError, match=r"does something else: got captioning; expected classification"):
+        started(tmp_path / "other", gazing.recipe, captioning)
+    with pytest.raises(RegardError, match=r"there is no run nowhere"):
+        started(tmp_path / "none", gazing.recipe, "nowhere")
+    assert not list(tmp_path.glob("*/checkpoints"))

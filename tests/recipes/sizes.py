@@ -9,7 +9,7 @@ from torch import nn
 from regard.data import Pictures, Vocabulary, WordCodec
 from regard.data.shapes import shapes
 from regard.models import MODELS
-from regard.recipes import RECIPES, Recipe, build_model
+from regard.recipes import RECIPES, Recipe, build_model, change
 from regard.tasks import Captioning, Classification, EncoderConfig, Translation
 
 VOCABULARIES = {
@@ -36,9 +36,9 @@ PICTURES = {  # channels, side, labels, classes of each data set
 }
 
 
-def parameters(name: str) -> int:
+def parameters(name: str, *settings: str) -> int:
     """How many a recipe has at its true vocabulary; on the meta device, so none of them takes memory."""
-    recipe = RECIPES[name]()
+    recipe = change(RECIPES[name](), settings)
     if TASK[name] == "classification":
         with torch.device("meta"):
             model = MODELS[recipe.paper].model(few_pictures(recipe).fill(recipe.model))

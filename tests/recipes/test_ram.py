@@ -42,4 +42,6 @@ def test_one_walk_for_each_picture_unless_stated() -> None:
 
 def test_sizes() -> None:
     assert parameters("ram/fully_connected") == 3600 * 256 + 256 + 256 * 256 + 256 + 256 * 10 + 10
-    assert parameters("ram/cluttered60") < parameters("ram/fully_connected")
+    published = ("model.part_dim=128", "model.glimpse_dim=256", "model.hidden_dim=256")
+    assert parameters("ram/cluttered60") > 3 * parameters("ram/cluttered60", *published)
+    assert parameters("ram/cluttered60", *published) < parameters("ram/fully_connected")

@@ -13,6 +13,7 @@ import torch
 
 from regard.api.model import Model
 from regard.base import ConfigError, RegardError, did_you_mean, environment, write_atomically
+from regard.models import MODELS
 from regard.recipes import Recipe, build_model, build_task, load_recipe, load_task, save_recipe
 from regard.tasks import Score
 from regard.train import (
@@ -24,6 +25,7 @@ from regard.train import (
     load_checkpoint,
     load_tensors,
     load_weights,
+    start_from,
 )
 from regard.train.trainer import FINAL, Watch
 
@@ -39,13 +41,7 @@ def load(run: str | Path, *, device: str = "auto") -> Model:
 
     A run that has not ended gives its last checkpoint.
     """
-    folder = Path(run)
-    if not folder.exists() and str(run) in shipped():
-        folder = shipped()[str(run)]
-    if not folder.is_dir():
-        names = [*shipped(), *(str(path) for path in Path("runs").glob("*"))]
-        cure = did_you_mean(str(run), names) or f"train one, or load {' or '.join(shipped()) or 'another'}"
-        raise RegardError(f"there is no run {run}", got="no such folder", cure=cure)
+    folder = _find(run)
     recipe = load_recipe(folder)
     task = load_task(folder, recipe)
     module = build_model(recipe, task)
@@ -56,12 +52,16 @@ def load(run: str | Path, *, device: str = "auto") -> Model:
 def train(
     recipe: Recipe, folder: Path, *, world: World | None = None, resume: bool = False, watch: Watch | None = None
 ) -> Model:
-    """Train a recipe in a run folder, which then explains itself; see `load`."""
+    """Train a recipe in a run folder, which then explains itself; see `load`.
+
+    With `recipe.start` it begins with the weights of another run, and with its words.
+    """
     world = world or World()
     resume = world.same(resume and (folder / "recipe.json").exists())
     _check_place(folder, resume)
     torch.manual_seed(recipe.train.seed)
-    task = load_task(folder, recipe) if resume else build_task(recipe)
+    first = None if resume or recipe.start is None else _find(recipe.start)
+    task = load_task(folder, recipe) if resume else _new_task(recipe, first)
     if hasattr(task, "prepare"):  # what is computed once, such as features of pictures
         if watch is not None and world.is_first and hasattr(task, "viewer"):
             task.viewer.progress = lambda what, done, total: watch("prepare", {"what": what, "done": done, "of": total})
@@ -69,6 +69,8 @@ def train(
     module = build_model(recipe, task)
     if hasattr(task, "begin") and not resume:
         task.begin(module)  # what was learnt before, such as an encoder
+    if first is not None:
+        start_from(module, _weights(first))
     if world.is_first and not resume:
         save_recipe(folder, recipe, task)
         write_atomically(folder / "environment.json", json.dumps(environment(), indent=1))
@@ -122,10 +124,33 @@ def fit_device(recipe: Recipe, world: World) -> Recipe:
     """The recipe for this machine: graphs are captured on one GPU only, and pure bfloat16 needs one too."""
     train, task = recipe.train, recipe.task
     if world.device.type != "cuda" or world.size > 1:
-        half = world.device.type == "cuda" and train.precision != "float32"
-        train = replace(train, capture=False, precision="bfloat16" if half else "float32")
+        several = "bfloat16" if train.precision == "pure_bfloat16" else train.precision
+        train = replace(train, capture=False, precision=several if world.device.type == "cuda" else "float32")
         task = replace(task, fit=None) if hasattr(task, "fit") else task
     return replace(recipe, train=train, task=task)
+
+
+def _find(run: str | Path) -> Path:
+    """The folder of a run, or of a model inside the package."""
+    folder = Path(run)
+    if not folder.exists() and str(run) in shipped():
+        folder = shipped()[str(run)]
+    if not folder.is_dir():
+        names = [*shipped(), *(str(path) for path in Path("runs").glob("*"))]
+        cure = did_you_mean(str(run), names) or f"train one, or load {' or '.join(shipped()) or 'another'}"
+        raise RegardError(f"there is no run {run}", got="no such folder", cure=cure)
+    return folder
+
+
+def _new_task(recipe: Recipe, first: Path | None) -> Any:
+    """The task of a recipe; its words are those of the run that it starts from, if there is one."""
+    if first is None:
+        return build_task(recipe)
+    here, there = MODELS[recipe.paper].task, MODELS[load_recipe(first).paper].task
+    if here != there:
+        cure = "start from a run of the same task"
+        raise ConfigError(f"{first} does something else", got=there, expected=here, cure=cure)
+    return build_task(recipe) if here == "classification" else load_task(first, recipe)
 
 
 def _content(model: Model, score: Score) -> dict[str, Any]:

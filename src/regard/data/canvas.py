@@ -1,8 +1,8 @@
 """Digits on a larger canvas, painted on the device that holds them: translated, cluttered, in pairs.
 
 The digits are placed first, then pieces of other digits of the same split are added (Mnih et al. 2014, 4.1); where
-things lie on one another, brightness adds up to white at most. All pixels of a batch are gathered at once and added at
-once. Sums of whole grey levels are exact in any order, so a seed gives the same canvases every time.
+things lie on one another, brightness adds up to white at most. All digits of a batch are gathered and added at once,
+and all pieces. Sums of whole grey levels are exact in any order, so a seed gives the same canvases every time.
 """
 
 from dataclasses import dataclass
@@ -95,17 +95,14 @@ def paint(
         order = (x * size + y).argsort(1)  # left to right
         y, x, who = (part.gather(1, order) for part in (y, x, who))
     zero = torch.zeros_like(who)
-    read, write = _squares(who, zero, zero, y, x, height=height, width=width, side=(height, width), size=size)
+    painted = torch.zeros(batch, size * size, device=rows.device)
+    _add(painted, pool, who, zero, zero, y, x, side=(height, width), size=size)
     if clutter:
         piece = pieces.view(batch, clutter, 5)
         donor = (rows.unsqueeze(1) + 1 + (piece[..., 0] * (pool.size - 1)).long()) % pool.size  # any other digit
         from_y, from_x = (piece[..., 1] * (height - patch + 1)).long(), (piece[..., 2] * (width - patch + 1)).long()
         to_y, to_x = (piece[..., 3] * (size - patch + 1)).long(), (piece[..., 4] * (size - patch + 1)).long()
-        more = _squares(donor, from_y, from_x, to_y, to_x, height=height, width=width, side=(patch, patch), size=size)
-        read, write = torch.cat([read, more[0]], 1), torch.cat([write, more[1]], 1)
-
-    levels = pool.images.view(-1).take(read).float()  # [b pixels], whole numbers
-    painted = torch.zeros(batch, size * size, device=rows.device).scatter_add_(1, write, levels)
+        _add(painted, pool, donor, from_y, from_x, to_y, to_x, side=(patch, patch), size=size)
     images = painted.clamp_(max=255.0).div_(255.0).view(batch, 1, size, size)
     return Painted(images, _answer(pool.labels[who], canvas, len(pool.classes)))
 
@@ -124,24 +121,26 @@ def _places(chance: Float[Tensor, "b n m 2"], high: int, wide: int, side: int) -
     return y.gather(1, best).squeeze(1), x.gather(1, best).squeeze(1)
 
 
-def _squares(
+def _add(
+    painted: Float[Tensor, "b size_size"],
+    pool: Pictures,
     who: Int[Tensor, "b m"],
     from_y: Int[Tensor, "b m"],
     from_x: Int[Tensor, "b m"],
     to_y: Int[Tensor, "b m"],
     to_x: Int[Tensor, "b m"],
     *,
-    height: int,
-    width: int,
     side: tuple[int, int],
     size: int,
-) -> tuple[Int[Tensor, "b p"], Int[Tensor, "b p"]]:
-    """For each pixel of each square: where it is read in the flat pool, and written on the flat canvas."""
+) -> None:
+    """Add m squares of digits to each flat canvas: where they are in the pool, and where they come to lie."""
+    height, width = pool.images.shape[-2:]
     row = torch.arange(side[0], device=who.device).unsqueeze(1)
     column = torch.arange(side[1], device=who.device)
     read = (who * (height * width) + from_y * width + from_x)[..., None, None] + (row * width + column)
     write = (to_y * size + to_x)[..., None, None] + (row * size + column)
-    return read.flatten(1), write.flatten(1)
+    levels = pool.images.view(-1).take(read.flatten(1)).float()  # whole numbers
+    painted.scatter_add_(1, write.flatten(1), levels)
 
 
 def _answer(labels: Int[Tensor, "b m"], canvas: Canvas, classes: int) -> Tensor:

@@ -23,8 +23,10 @@ from regard.data.parallel import DataError
 MAX_PIXELS = 64_000_000  # a picture with more is refused: a small file may claim to be a huge picture
 ENOUGH_PIXELS = 4_000_000  # a picture with more is reduced: no model here looks at so many
 
-_BROKEN = (OSError, SyntaxError, ValueError, EOFError, TypeError, IndexError, KeyError, OverflowError)
-_BROKEN_PARTS = (struct.error, zlib.error, AttributeError, NotImplementedError)
+_BROKEN = (  # what Pillow's readers raise for damaged files: it has no one error for them
+    *(OSError, SyntaxError, ValueError, EOFError, TypeError, IndexError, KeyError, OverflowError),
+    *(AttributeError, NotImplementedError, struct.error, zlib.error),
+)
 
 
 @runtime_checkable
@@ -77,7 +79,7 @@ def read_image(
         raise DataError(f"{name}: this is no picture", got=got, expected="PNG, JPEG, WebP, …", cure=cure) from error
     except pillow.DecompressionBombError as error:
         raise _too_large(name, "more than Pillow decodes", max_pixels) from error
-    except (*_BROKEN, *_BROKEN_PARTS) as error:
+    except _BROKEN as error:
         got = str(error) or type(error).__name__
         raise DataError(
             f"{name}: the picture is broken", got=got, expected="a whole file", cure="get it anew"

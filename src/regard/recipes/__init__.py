@@ -56,6 +56,8 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "ram/translated60": ram.translated60,
     "ram/cluttered60": ram.cluttered60,
     "ram/cluttered100": ram.cluttered100,
+    "ram/pairs": ram.pairs,
+    "ram/sums": ram.sums,
     "ram/fully_connected": ram.fully_connected,
     "ram/convolutional": ram.convolutional,
     "dram/pairs": dram.pairs,

@@ -14,7 +14,7 @@ def pairs() -> Recipe:
     return Recipe(
         paper="dram",
         model=dram_pairs(),
-        task=ClassificationConfig("mnist", Canvas(100, digits=2, target="pair"), batch_size=512),
+        task=ClassificationConfig("mnist", Canvas(100, digits=2, target="pair"), batch_size=1024),
         train=TRAIN,
         note="two digits on 100×100, which ones",
         published="5 (the paper; without context 7, RAM 9)",

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from regard.data import Canvas
 from regard.models import DTRAMConfig, ram_28, ram_60
-from regard.recipes.ram import TRAIN
+from regard.recipes.ram import TRAIN, WIDE
 from regard.recipes.recipe import Recipe
 from regard.tasks import ClassificationConfig
 
@@ -13,7 +13,7 @@ def mnist28() -> Recipe:
     """At most seven glimpses of 8×8, fewer where fewer do."""
     return Recipe(
         paper="dt_ram",
-        model=DTRAMConfig(replace(ram_28(), glimpses=7, core="lstm")),
+        model=DTRAMConfig(replace(ram_28(), glimpses=7, **WIDE)),
         task=ClassificationConfig("mnist", batch_size=1024, discount=0.99),
         train=TRAIN,
         note="digits of 28×28, as many glimpses as it takes",
@@ -24,6 +24,6 @@ def mnist28() -> Recipe:
 def cluttered60() -> Recipe:
     """The same on a cluttered 60×60."""
     recipe = mnist28()
-    model = DTRAMConfig(replace(ram_60(), core="lstm"))
+    model = DTRAMConfig(replace(ram_60(), **WIDE))
     task = replace(recipe.task, canvas=Canvas(60, clutter=4))
     return replace(recipe, model=model, task=task, note="cluttered 60×60, as many glimpses as it takes", published="")

@@ -166,14 +166,14 @@ def _notes(shape: Table, found: Mapping[str, dict[str, Any]]) -> str:
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     notes.append(
         f"{'; '.join(machines)}; {when}. Minutes are of training alone, without evaluation, saving and the recording "
-        "of graphs, and `--jobs` trainings shared the machine."
+        "of graphs; with `--jobs` and `--together` several trainings shared the machine."
     )
     return "\n".join(f"- {note}" for note in notes)
 
 
 def _commands(found: Mapping[str, dict[str, Any]]) -> str:
     """The commands of the runs, with every setting that differed from the recipe."""
-    return "```sh\n" + "\n".join(content["command"] for content in found.values()) + "\n```"
+    return "```sh\n" + "\n".join(_distinct(content["command"] for content in found.values())) + "\n```"
 
 
 def _means(summary: Mapping[str, Mapping[str, float | None]], column: Column) -> str | None:

@@ -9,8 +9,14 @@ from regard.recipes.recipe import Recipe
 from regard.tasks import ClassificationConfig
 from regard.train import Train
 
-TRAIN = Train(steps=30_000, lr=1e-3, schedule="cosine", warmup=200, capture=True, ema=0.999, log_every=500,
-              evaluate_every=5000, save_every=10_000, keep=1)  # fmt: skip
+TRAIN = Train(steps=30_000, lr=1e-3, schedule="cosine", warmup=200, precision="tf32", capture=True, ema=0.999,
+              log_every=500, evaluate_every=5000, save_every=10_000, keep=1)  # fmt: skip
+WIDE: dict[str, Any] = {
+    "core": "lstm",
+    "part_dim": 256,
+    "glimpse_dim": 512,
+    "hidden_dim": 512,
+}  # twice the paper's widths
 
 
 def mini() -> Recipe:
@@ -46,6 +52,21 @@ def cluttered100() -> Recipe:
     return _recipe(ram_100(), Canvas(100, clutter=4), "cluttered 100×100, 8 glimpses", "10.83 (the paper, 8 glimpses)")
 
 
+def pairs() -> Recipe:
+    """Two digits on 100×100, beside dram/pairs: as many glimpses through the same retina."""
+    model = replace(ram_100(), size=14, scales=3)
+    return _recipe(
+        model, Canvas(100, digits=2, target="pair"), "two digits on 100×100, which ones", "9 (Ba et al. 2015)"
+    )
+
+
+def sums() -> Recipe:
+    """What is their sum?"""
+    recipe = pairs()
+    task = replace(recipe.task, canvas=replace(recipe.task.canvas, target="sum"))
+    return replace(recipe, task=task, note="two digits on 100×100, their sum", published="")
+
+
 def fully_connected() -> Recipe:
     """The baseline that sees all pixels of a cluttered 60×60."""
     recipe = _recipe(FullyConnectedConfig(), Canvas(60, clutter=4), "cluttered 60×60", "13.2 (the paper)")
@@ -60,7 +81,7 @@ def convolutional() -> Recipe:
 
 def _recipe(model: Any, canvas: Canvas, note: str, published: str) -> Recipe:
     if isinstance(model, RAMConfig):
-        model = replace(model, core="lstm")
+        model = replace(model, **WIDE)
     return Recipe(
         paper="ram",
         model=model,

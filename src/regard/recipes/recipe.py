@@ -28,6 +28,7 @@ class Recipe:
     train: Train
     note: str = ""  # what it reproduces, in a line
     published: str = ""  # the number to compare with, and whose it is
+    start: str | None = None  # a run whose weights, and words, this one begins with
 
 
 def find_recipe(name: str, menu: dict[str, Callable[[], Recipe]]) -> Recipe:

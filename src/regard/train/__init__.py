@@ -9,6 +9,7 @@ from regard.train.checkpoint import (
     load_weights,
     save_checkpoint,
     save_tensors,
+    start_from,
     weights,
 )
 from regard.train.distributed import World, choose_device, joined
@@ -36,6 +37,7 @@ __all__ = [
     "mean_of",
     "save_checkpoint",
     "save_tensors",
+    "start_from",
     "train",
     "weights",
 ]

@@ -65,6 +65,26 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
         tensor.copy_(tensors[name])
 
 
+def start_from(model: nn.Module, tensors: Mapping[str, Tensor]) -> str:
+    """Weights of another run into a model, or into the first of its parts that has them all; the name of the part.
+
+    What they do not hold stays as it is: a decision on top of what could see already, an encoder inside.
+    """
+    wanted = weights(model)
+    for part in ("", *(f"{name}." for name, _ in model.named_children())):
+        if all(part + name in wanted and wanted[part + name].shape == tensors[name].shape for name in tensors):
+            for name, tensor in tensors.items():
+                wanted[part + name].copy_(tensor)
+            return part.removesuffix(".")
+    name = next(name for name, tensor in tensors.items() if name not in wanted or wanted[name].shape != tensor.shape)
+    raise CheckpointError(
+        "the weights to start from fit neither the model nor a part of it",
+        got=f"{name} {list(tensors[name].shape)}",
+        expected=f"{list(wanted[name].shape)}" if name in wanted else None,
+        cure="start from a run of the same sizes",
+    )
+
+
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """A safetensors file, whole or not at all; tensors that share memory are written once each."""
     try:

@@ -7,7 +7,7 @@ from regard.base import ConfigError, did_you_mean
 
 OPTIMISERS = ("adam", "adamw", "sgd", "nag", "adadelta")
 SCHEDULES = ("constant", "inverse_sqrt", "noam", "linear", "cosine", "halving", "plateau")
-PRECISIONS = ("float32", "bfloat16", "pure_bfloat16")
+PRECISIONS = ("float32", "tf32", "bfloat16", "pure_bfloat16")
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Train:
     factor: float = 0.1  # plateau: times this when the figure has not improved
 
     accumulate: int = 1
-    precision: Literal["float32", "bfloat16", "pure_bfloat16"] = "float32"  # products; products, weights and sums
+    precision: Literal["float32", "tf32", "bfloat16", "pure_bfloat16"] = "float32"  # of products; pure: of weights too
     capture: bool = False  # CUDA: record one graph a shape of batch, and replay it
     ema: float | None = None  # decay of the running mean of weights that is evaluated and kept; None: none
     average: int = 0  # at the end: the mean of so many last checkpoints; 0: the best one
