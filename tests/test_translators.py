@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from regard.align import ALIGNS
+from regard.attention import trace
 from regard.decode import beam_search, greedy, pick
 from regard.models import MODELS as ALL_MODELS
 from regard.models import Translator
@@ -51,10 +52,10 @@ ASKED = {name: {"need_weights": True} for name in ("bahdanau", "luong")}  # the 
 every_model = pytest.mark.parametrize("case", CASES)
 
 
-def build(case: str) -> Translator:
+def build(case: str, **changes: object) -> Translator:
     name, settings = CASES[case]
     paper = MODELS[name]
-    model = paper.model(paper.config(**WORDS, **settings)).double().eval()
+    model = paper.model(paper.config(**WORDS, **settings | changes)).double().eval()
     for parameter in model.parameters():  # far from the small published start, so that differences show
         torch.nn.init.normal_(parameter, std=0.5)
     return model
@@ -161,3 +162,55 @@ def test_every_parameter_learns(case: str) -> None:
     for parameter_name, parameter in model.named_parameters():
         assert parameter.grad is not None, parameter_name
         assert parameter.grad.abs().sum() > 0, parameter_name
+
+
+# ── models whose whole pass is not a loop over its steps ────────────────────────────────────────────────────────────
+
+AT_ONCE: list[tuple[str, dict[str, object]]] = [
+    ("bahdanau-0", {}),
+    ("bahdanau-0", {"align": "sparsemax"}),
+    ("bahdanau-0", {"align": "local_predictive"}),
+    ("bahdanau-0", {"score": "location_aware"}),
+    ("bahdanau-0", {"score": "dot"}),
+    ("luong-0", {}),
+    ("luong-0", {"input_feeding": False}),
+    ("luong-0", {"score": "location_aware", "layers": 1}),
+    ("luong-0", {"score": "dot"}),
+]
+whole_passes = pytest.mark.parametrize("case", ["bahdanau-0", "luong-0"])
+
+
+@pytest.mark.parametrize(("case", "changes"), AT_ONCE, ids=str)
+def test_the_whole_pass_learns_as_the_steps_do(case: str, changes: dict[str, object]) -> None:
+    model, (source, lengths, inputs) = build(case, **changes), batch()
+    whole = model(source, lengths, inputs)
+    assert whole.weights is None
+    state, logits = model.init_state(model.encode(source, lengths)), []
+    for t in range(5):
+        step = model.step(inputs[:, t], state)
+        state = step.state
+        logits.append(step.logits)
+    pull, wanted = torch.randn_like(whole.logits), list(model.parameters())
+    found = torch.autograd.grad(whole.logits, wanted, pull)
+    expected = torch.autograd.grad(torch.stack(logits, 1), wanted, pull)
+    torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-11)
+
+
+@whole_passes
+def test_a_trace_sees_the_whole_pass(case: str) -> None:
+    model, (source, lengths, inputs) = build(case), batch()
+    with trace(model) as seen, torch.no_grad():
+        model(source, lengths, inputs)
+    weights = model(source, lengths, inputs, need_weights=True).weights
+    torch.testing.assert_close(torch.from_numpy(seen["attention"].weights), weights, check_dtype=False)
+
+
+@whole_passes
+def test_the_whole_pass_under_autocast(case: str) -> None:
+    model, (source, lengths, inputs) = build(case).float(), batch()
+    with torch.autocast("cpu", torch.bfloat16):
+        logits = model(source, lengths, inputs).logits
+    assert logits.dtype == torch.bfloat16
+    logits.float().square().sum().backward()
+    assert all(parameter.grad.dtype == torch.float32 for parameter in model.parameters())
+    torch.testing.assert_close(logits.float(), model(source, lengths, inputs).logits, rtol=0.1, atol=0.1)

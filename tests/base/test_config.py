@@ -7,7 +7,7 @@ from typing import Any, Literal, Optional
 
 import pytest
 
-from regard.base import ConfigError, did_you_mean, from_json, override, to_json
+from regard.base import ConfigError, did_you_mean, fill, from_json, override, to_json
 
 
 @dataclass(frozen=True)
@@ -213,3 +213,13 @@ def test_settings_that_depend_on_each_other_come_in_any_order() -> None:
     assert override(Window(), ["low=5", "high=7"]) == override(Window(), ["high=7", "low=5"]) == Window(5, 7)
     with pytest.raises(ConfigError, match="at most high"):
         override(Window(), ["low=5"])
+
+
+def test_filled_at_every_depth() -> None:
+    filled = fill(RUN, {"beams": 3, "steps": 7, "name": "other", "classes": 10})
+    assert (filled.steps, filled.task.name, filled.task.search.beams) == (7, "other", 3)
+    assert filled == dataclasses.replace(
+        RUN, steps=7, task=dataclasses.replace(RUN.task, name="other", search=dataclasses.replace(Search(), beams=3))
+    )
+    assert fill(RUN, {}) == RUN
+    assert fill(RUN, {"task": None}).task is None  # a whole part too

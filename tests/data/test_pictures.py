@@ -1,4 +1,4 @@
-"""Pictures and rows: whole epochs, exact positions, crops that are crops."""
+"""Pictures and rows: whole epochs, exact positions, crops that are crops, turns that are turns."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from regard.base import ConfigError, ShapeError
 from regard.data.parallel import DataError
-from regard.data.pictures import IGNORE, Pictures, RowBatches, Rows, centre_crops, random_crops
+from regard.data.pictures import IGNORE, Pictures, RowBatches, Rows, centre_crops, random_crops, random_turns
 
 
 def pictures(size: int = 5) -> Pictures:
@@ -118,3 +118,66 @@ def test_a_crop_must_fit() -> None:
         centre_crops(pictures().images, 5)
     with pytest.raises(ConfigError, match="side of a crop: got 7 of 6×8"):
         random_crops(pictures().images, 7, pad=1)
+
+
+def blobs(count: int, size: int = 24) -> torch.Tensor:
+    """Soft spots in the middle, twice as wide as high: nothing of them reaches the border."""
+    place = torch.arange(size) - (size - 1) / 2
+    levels = 200 * torch.exp(-((place.unsqueeze(1) / 2) ** 2) / 2 - (place / 4) ** 2 / 2)
+    return levels.round().to(torch.uint8).expand(count, 1, size, size).contiguous()
+
+
+def test_no_turn_is_no_change() -> None:
+    some = torch.randint(0, 256, (3, 2, 5, 7), dtype=torch.uint8)
+    assert random_turns(some).equal(some)
+
+
+def always(monkeypatch: pytest.MonkeyPatch, *chances: float) -> None:
+    """What is drawn for each picture: the angle, then the stretch in x and in y."""
+    monkeypatch.setattr(torch, "rand", lambda count, _, device: torch.tensor(chances).expand(count, -1))
+
+
+def test_a_quarter_of_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    some = torch.randint(0, 256, (2, 3, 7, 7), dtype=torch.uint8)
+    always(monkeypatch, 1.0, 0.5, 0.5)
+    turned = random_turns(some, turn=90.0)
+    assert turned.equal(some.rot90(1, (2, 3)))
+    always(monkeypatch, 0.0, 0.5, 0.5)
+    assert random_turns(some, turn=90.0).equal(some.rot90(-1, (2, 3)))
+    wide = torch.zeros(2, 3, 7, 11, dtype=torch.uint8)
+    wide[..., 2:9] = some  # a square in the middle turns as it does alone
+    assert random_turns(wide, turn=90.0)[..., 2:9].equal(some.rot90(-1, (2, 3)))
+
+
+def test_stretched_in_x_and_in_y(monkeypatch: pytest.MonkeyPatch) -> None:
+    some = torch.zeros(1, 1, 40, 40, dtype=torch.uint8)
+    some[:, :, 10:30, 10:30] = 200
+    always(monkeypatch, 0.5, 1.0, 0.0)  # no turn; the widest, the lowest
+    bright = random_turns(some, stretch=0.5)[0, 0] > 100
+    assert bright.any(0).sum() == 30
+    assert bright.any(1).sum() == 10
+
+
+@pytest.mark.parametrize("options", [{"turn": 180.0}, {"stretch": 0.2}, {"turn": 20.0, "stretch": 0.1}], ids=str)
+def test_turned_pictures(options: dict[str, float]) -> None:
+    some = blobs(12)
+    turned = random_turns(some, **options)
+    assert turned.dtype == torch.uint8
+    assert turned.shape == some.shape
+    assert len({tuple(picture.flatten().tolist()) for picture in turned}) == 12, "pictures share a turn"
+    before, after = some.double().sum((1, 2, 3)), turned.double().sum((1, 2, 3))
+    share = (1 + options.get("stretch", 0.0)) ** 2  # how much larger it may have become
+    assert (after < before * share * 1.02).all()
+    assert (after > before * (2 - share**0.5) ** 2 * 0.98).all()
+    torch.manual_seed(4)
+    first = random_turns(some, **options)
+    torch.manual_seed(4)
+    assert random_turns(some, **options).equal(first)
+    assert not random_turns(some, **options).equal(first)
+
+
+def test_what_comes_in_at_the_sides_is_black() -> None:
+    white = torch.full((20, 1, 9, 9), 255, dtype=torch.uint8)
+    turned = random_turns(white, turn=45.0)
+    assert (turned[..., 4, 4] == 255).all()
+    assert (turned[..., 0, 0] == 0).any()

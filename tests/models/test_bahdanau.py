@@ -1,7 +1,6 @@
 import pytest
 import torch
 
-from regard.attention import trace
 from regard.models import Bahdanau, BahdanauConfig, bahdanau_base
 
 SMALL = {"embed_dim": 6, "hidden_dim": 8, "align_dim": 7, "maxout_dim": 5}
@@ -90,40 +89,3 @@ def test_learns_to_copy_and_looks_where_it_copies() -> None:
     out = model(words, torch.full((32,), 5), inputs, need_weights=True)
     away = (out.weights.argmax(-1) - torch.arange(5)).abs()  # a neighbour will do: annotations know what is beside them
     assert (away <= 1).float().mean() > 0.95
-
-
-SETTINGS = [{}, {"align": "sparsemax"}, {"align": "local_predictive"}, {"score": "location_aware"}, {"score": "dot"}]
-
-
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
-def test_the_whole_pass_learns_as_the_steps_do(settings: dict[str, object]) -> None:
-    model, (source, lengths, inputs) = small(**settings), batch()
-    whole = model(source, lengths, inputs)
-    assert whole.weights is None
-    state, logits = model.init_state(model.encode(source, lengths)), []
-    for t in range(5):
-        step = model.step(inputs[:, t], state)
-        state = step.state
-        logits.append(step.logits)
-    pull, wanted = torch.randn_like(whole.logits), list(model.parameters())
-    found = torch.autograd.grad(whole.logits, wanted, pull)
-    expected = torch.autograd.grad(torch.stack(logits, 1), wanted, pull)
-    torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-11)
-
-
-def test_a_trace_sees_the_whole_pass() -> None:
-    model, (source, lengths, inputs) = small(), batch()
-    with trace(model) as seen, torch.no_grad():
-        model(source, lengths, inputs)
-    weights = model(source, lengths, inputs, need_weights=True).weights
-    torch.testing.assert_close(torch.from_numpy(seen["attention"].weights), weights, check_dtype=False)
-
-
-def test_the_whole_pass_under_autocast() -> None:
-    model, (source, lengths, inputs) = small().float(), batch()
-    with torch.autocast("cpu", torch.bfloat16):
-        logits = model(source, lengths, inputs).logits
-    assert logits.dtype == torch.bfloat16
-    logits.float().square().sum().backward()
-    assert all(parameter.grad.dtype == torch.float32 for parameter in model.parameters())
-    torch.testing.assert_close(logits.float(), model(source, lengths, inputs).logits, rtol=0.1, atol=0.1)

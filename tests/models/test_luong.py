@@ -2,7 +2,6 @@ import pytest
 import torch
 
 from regard.align import ALIGNS
-from regard.attention import trace
 from regard.models import Luong, LuongConfig, luong_global, luong_local_p
 
 
@@ -85,40 +84,3 @@ def test_a_reversed_source_keeps_the_order_of_its_weights() -> None:
     memory = model.encode(source, lengths)
     backwards, _ = model.encoder.layers(model.source(source[1:, :4].flip(1)))
     torch.testing.assert_close(memory.values[1:, :4], backwards.flip(1))
-
-
-SETTINGS = [{}, {"input_feeding": False}, {"score": "location_aware", "layers": 1}, {"score": "dot"}]
-
-
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
-def test_the_whole_pass_learns_as_the_steps_do(settings: dict[str, object]) -> None:
-    model, (source, lengths, inputs) = small(**settings), batch()
-    whole = model(source, lengths, inputs)
-    assert whole.weights is None
-    state, logits = model.init_state(model.encode(source, lengths)), []
-    for t in range(5):
-        step = model.step(inputs[:, t], state)
-        state = step.state
-        logits.append(step.logits)
-    pull, wanted = torch.randn_like(whole.logits), list(model.parameters())
-    found = torch.autograd.grad(whole.logits, wanted, pull)
-    expected = torch.autograd.grad(torch.stack(logits, 1), wanted, pull)
-    torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-11)
-
-
-def test_a_trace_sees_the_whole_pass() -> None:
-    model, (source, lengths, inputs) = small(), batch()
-    with trace(model) as seen, torch.no_grad():
-        model(source, lengths, inputs)
-    weights = model(source, lengths, inputs, need_weights=True).weights
-    torch.testing.assert_close(torch.from_numpy(seen["attention"].weights), weights, check_dtype=False)
-
-
-def test_the_whole_pass_under_autocast() -> None:
-    model, (source, lengths, inputs) = small().float(), batch()
-    with torch.autocast("cpu", torch.bfloat16):
-        logits = model(source, lengths, inputs).logits
-    assert logits.dtype == torch.bfloat16
-    logits.float().square().sum().backward()
-    assert all(parameter.grad.dtype == torch.float32 for parameter in model.parameters())
-    torch.testing.assert_close(logits.float(), model(source, lengths, inputs).logits, rtol=0.1, atol=0.1)

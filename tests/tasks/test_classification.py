@@ -223,6 +223,41 @@ def test_padding_shows_at_the_border() -> None:
     assert task(crop=6, pad=2).held_out("test").images.min(3).values.equal(task().held_out("test").images.min(3).values)
 
 
+@pytest.mark.parametrize("canvas", [Canvas(), Canvas(20), Canvas(20, clutter=1, patch=3)], ids=str)
+def test_labels_follow_turned_pictures(canvas: Canvas) -> None:
+    """The middle of a picture keeps its grey level, which says the label: 20 for each."""
+    rows = torch.tensor([39, 3, 12, 7, 28, 1])  # neither in order, nor the first ones
+    images, labels = task(canvas=canvas, turn=10.0, stretch=0.1).shown(rows)
+    assert labels.tolist() == [[9], [3], [2], [7], [8], [1]]
+    if not canvas.clutter:
+        assert (images * 255).round().amax((2, 3)).equal(20.0 * labels)
+
+
+@pytest.mark.parametrize("target", ["sequence", "sum", "pair"])
+def test_labels_follow_turned_pairs(target: Any) -> None:
+    canvas = Canvas(40, digits=2, target=target)
+    mine, seen = task(canvas=canvas, turn=10.0, stretch=0.1), 0
+    images, labels = mine.shown(torch.tensor([39, 3, 12, 7, 28, 1]))
+    for picture, label in zip((images * 255).round().long().squeeze(1), labels.tolist(), strict=True):
+        columns = picture.amax(0).nonzero().squeeze(1)
+        gaps = (columns.diff() > 1).nonzero().squeeze(1) + 1
+        if len(gaps) == 1:  # side by side
+            first, second = (int(picture[:, part].max()) // 20 for part in columns.tensor_split(gaps.tolist()))
+            pair = mine.classes.index(f"{min(first, second)}{max(first, second)}") if target == "pair" else None
+            assert label == {"sequence": [first, second], "sum": [first + second], "pair": [pair]}[target]
+            seen += 1
+    assert seen >= 3
+
+
+@pytest.mark.parametrize("canvas", [Canvas(), Canvas(12)], ids=str)
+def test_turns_are_for_training_only(canvas: Canvas) -> None:
+    plain, turned = task(canvas=canvas), task(canvas=canvas, turn=45.0, stretch=0.3)
+    assert turned.held_out("test").images.equal(plain.held_out("test").images)
+    rows = torch.arange(8)
+    assert not turned.shown(rows)[0].equal(turned.shown(rows)[0])
+    assert turned.splits["train"].images.equal(plain.splits["train"].images)
+
+
 def test_what_the_data_decides() -> None:
     pairs = Canvas(30, digits=2, target="pair")
     filled = task(canvas=pairs).fill(ConvolutionalConfig())
@@ -291,6 +326,9 @@ def test_pictures_of_users() -> None:
         ({"smoothing": 1.0}, "task.smoothing: got 1.0"),
         ({"discount": 1.5}, "task.discount: got 1.5; expected 0 to 1"),
         ({"reward_weight": -1.0}, "task.reward_weight: got -1.0; expected 0 or more"),
+        ({"turn": -5.0}, "task.turn: got -5.0; expected 0 or more"),
+        ({"stretch": -0.1}, "task.stretch: got -0.1; expected 0 to 1"),
+        ({"stretch": 1.0}, "task.stretch: got 1.0; expected 0 to 1"),
         ({"canvas": Canvas(60), "mirror": True}, "a canvas is neither cropped nor mirrored"),
         ({"std": (0.0,)}, "task.std: got (0.0,); expected more than 0"),
     ],

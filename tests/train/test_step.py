@@ -1,6 +1,6 @@
 """One update: by hand, in parts, in each precision; on a GPU also recorded."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,7 @@ def test_clipping() -> None:
     ("precision", "types"),
     [
         ("float32", (torch.float32, torch.float32)),
+        ("tf32", (torch.float32, torch.float32)),
         ("bfloat16", (torch.float32, torch.bfloat16)),
         ("pure_bfloat16", (torch.bfloat16, torch.bfloat16)),
     ],
@@ -88,6 +89,60 @@ def test_precisions(precision: str, types: tuple[torch.dtype, torch.dtype]) -> N
     assert step.masters.full[0].dtype == torch.float32
     assert 0 < (step.masters.full[0] - start).abs().max() < 0.02
     assert torch.isfinite(torch.tensor(step.figures()["loss"]))
+
+
+class Watched(toy.Regression):
+    """Says which products were allowed, forward and backward; breaks off where it is told to."""
+
+    def __init__(self, broken: bool = False) -> None:
+        super().__init__()
+        self.broken, self.allowed = broken, []
+
+    def loss(self, model: Callable[..., Any], batch: toy.Points) -> Loss:
+        self.note(None)
+        found = super().loss(model, batch)
+        found.total.register_hook(self.note)
+        if self.broken:
+            raise toy.Stop
+        return found
+
+    def note(self, gradient: object) -> None:
+        self.allowed.append(torch.backends.cuda.matmul.allow_tf32)
+
+
+@pytest.fixture(params=[False, True], ids=["full", "short"])
+def before(request: pytest.FixtureRequest) -> Iterator[bool]:
+    """Which products the user had allowed."""
+    kept = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = request.param
+    yield request.param
+    torch.backends.cuda.matmul.allow_tf32 = kept
+
+
+@pytest.mark.parametrize("precision", ["float32", "tf32", "bfloat16"])
+def test_short_products_are_for_the_update_only(precision: str, before: bool) -> None:
+    whole, broken = Watched(), Watched(broken=True)
+    stepper(nn.Linear(2, 1), whole, precision=precision).update(points(4, 3), 7, 0.1, 1)
+    assert whole.allowed == [precision == "tf32" or before] * 4  # two batches, forward and backward
+    assert torch.backends.cuda.matmul.allow_tf32 is before
+    with pytest.raises(toy.Stop):
+        stepper(nn.Linear(2, 1), broken, precision=precision).update(points(4), 4, 0.1, 1)
+    assert broken.allowed == [precision == "tf32" or before]
+    assert torch.backends.cuda.matmul.allow_tf32 is before
+
+
+def test_a_cpu_has_no_short_products() -> None:
+    weights = []
+    for precision in ("float32", "tf32"):
+        network = toy.network(0.0)
+        step = stepper(network, precision=precision, optimiser="adam", clip=0.5)
+        for number, batch in enumerate(points(40, 30, 20)):
+            step.update([batch], batch.count, 0.1, number + 1)
+        weights.append(torch.cat([parameter.detach().flatten() for parameter in network.parameters()]))
+    assert weights[0].equal(weights[1])
+    assert not weights[0].equal(
+        torch.cat([parameter.detach().flatten() for parameter in toy.network(0.0).parameters()])
+    )
 
 
 def test_the_window_comes_back() -> None:

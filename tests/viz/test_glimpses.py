@@ -107,6 +107,15 @@ def test_labels_of_several_steps():
     ]
 
 
+def test_long_labels_stand_beside_each_other():
+    axes = glimpse_path(GREY, WHERE, size=4, labels=["automobile"] * len(WHERE))
+    axes[0].figure.canvas.draw()
+    said = [ax.xaxis.label.get_window_extent() for ax in axes[2:]]
+    assert all(left.x1 < right.x0 for left, right in pairwise(said))
+    assert said[-1].x1 < axes[0].figure.bbox.x1
+    assert glimpse_path(GREY, WHERE, size=4, labels="7")[-1].xaxis.label.get_fontsize() == 9
+
+
 def test_one_glimpse_beyond_the_border():
     axes = glimpse_path(GREY, [[1.0, -1.4]], size=8)
     assert np.allclose(dots(axes[0]), [(30.0, -4.0)])
@@ -170,6 +179,10 @@ def test_animation(tmp_path):
             durations.append(film.info["duration"])
             frames.append(np.asarray(film.convert("RGB")).astype(int))
     assert durations == [500, 500, 1500]
+    for step, frame in enumerate(frames):  # the paper and the colours of steps are those of a drawing
+        assert (frame[0] == 255).all()
+        shade = np.array(matplotlib.colors.to_rgb(colour(step, 3))) * 255
+        assert (np.abs(frame - shade) < 1).all(2).sum() > 100
     assert all(np.abs(one - other).max() > 50 for one, other in pairwise(frames))
     still = glimpse_animation(GREY, WHERE[:1], tmp_path / "one.GIF", size=4, dark=True)
     with Image.open(still) as film:

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import matplotlib
 import numpy as np
 import pytest
@@ -30,6 +32,26 @@ def test_the_picture_with_marks_then_a_map_for_each_place():
         assert (ax.get_xlim(), ax.get_ylim()) == ((-0.5, 23.5), (15.5, -0.5))
         assert ax.get_aspect() == 1
         assert ax.get_xlabel() == f"at most {layer.max():.2g} = {layer.max() * 24:.1f} even"
+
+
+def test_numbers_of_places_stay_inside_the_picture():
+    corners = [(0, 0), (0, 23), (15, 0), (15, 23), (7, 12)]
+    ax = position_maps(PICTURE, corners, np.ones((5, 2, 2)))[0]
+    ax.figure.canvas.draw()
+    for text in ax.texts:
+        found, panel = text.get_window_extent(), ax.get_window_extent()
+        assert panel.x0 <= found.x0 < found.x1 <= panel.x1, text.get_text()
+        assert panel.y0 <= found.y0 < found.y1 <= panel.y1, text.get_text()
+
+
+def test_words_of_narrow_panels_do_not_touch():
+    axes = position_maps(
+        np.zeros((40, 20)), [(1, 1)] * 3, np.full((3, 2, 2), 1 / 3), titles=["stages.1.3, a place"] * 3
+    )
+    axes[0].figure.canvas.draw()
+    for parts in ([ax._left_title for ax in axes[1:]], [ax.xaxis.label for ax in axes[1:]]):
+        boxes = [part.get_window_extent() for part in parts]
+        assert all(left.x1 <= right.x0 for left, right in pairwise(boxes))
 
 
 def test_shades_show_what_is_more_than_even():

@@ -4,7 +4,20 @@ import torch
 from matplotlib.colors import to_hex
 
 from regard.base import ConfigError, ShapeError
-from regard.viz.pictures import DARK, LIGHT, as_picture, entitle, frame, headline, headroom, new_figure, panel, words
+from regard.viz.fonts import extent
+from regard.viz.pictures import (
+    DARK,
+    LIGHT,
+    as_picture,
+    entitle,
+    fitted,
+    frame,
+    headline,
+    headroom,
+    new_figure,
+    panel,
+    words,
+)
 
 
 def test_pixels_of_any_array():
@@ -54,6 +67,12 @@ def test_words_are_literal():
     entitle(ax, "$\\frac", "black")
     assert ax.get_title(loc="left") == "$\\frac"
     assert not ax._left_title.get_parse_math()
+
+
+def test_words_shrink_to_fit():
+    assert fitted("a", 9, 3.0) == 9
+    assert extent("a long line of words", fitted("a long line of words", 9, 0.8)) == pytest.approx(0.8, rel=0.02)
+    assert fitted("a long line of words", 9, 0.01) == 4
 
 
 def test_headlines_have_room():

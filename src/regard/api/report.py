@@ -86,6 +86,7 @@ def _facts(model: Model, split: str, found: dict[str, Any], records: list[dict[s
     end: dict[str, Any] = next((record for record in records if record["kind"] == "end"), {})
     path = model.folder / "environment.json"
     machine = read_json(path, cure="delete it") if path.exists() else {}
+    processor = f"{machine['processor']}, {machine['threads']}\u00a0threads" if machine else ""
     speed = [f"{found['figures'][key]:.0f} {unit}" for key, unit in SPEED.items() if key in found["figures"]]
     decoding = ""
     if speed:
@@ -95,12 +96,16 @@ def _facts(model: Model, split: str, found: dict[str, Any], records: list[dict[s
     facts = {
         "Parameters": f"{model.num_parameters:,}",
         "Updates": f"{end['step']:,}" if end else "",
-        "Training": f"{end['seconds'] / 60:.1f} min" if end else "",
-        "Machine": machine.get("gpu") or (f"{machine['processor']}, {machine['threads']} threads" if machine else ""),
+        "Training": _time(end["seconds"]) if end else "",
+        "Machine": machine.get("gpu") or processor,
         "Decoding": decoding,
         "Test set": f"{_data(model)}, {split}\n{count} {SHOWN[model.kind].things}",
     }
     return {key: value for key, value in facts.items() if value}
+
+
+def _time(seconds: int | float) -> str:
+    return f"{seconds / 60:.1f} min" if seconds >= 60 else f"{seconds:.0f} s"
 
 
 def _data(model: Model) -> str:

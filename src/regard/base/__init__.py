@@ -1,6 +1,6 @@
 """What knows nothing of attention: errors, extras, files, the machine."""
 
-from regard.base.config import did_you_mean, from_json, override, to_json
+from regard.base.config import did_you_mean, fill, from_json, override, to_json
 from regard.base.errors import (
     ConfigError,
     ImplementationUnavailable,
@@ -22,6 +22,7 @@ __all__ = [
     "ShapeError",
     "did_you_mean",
     "environment",
+    "fill",
     "from_json",
     "override",
     "require",

@@ -10,6 +10,8 @@
 ...     optim: Optim = Optim()
 >>> override(Run(), ["optim.lr=3e-4", "optim.betas=0.9,0.98", "steps=7"])
 Run(steps=7, optim=Optim(lr=0.0003, betas=(0.9, 0.98)))
+>>> fill(Run(), {"lr": 0.1, "classes": 10})
+Run(steps=100, optim=Optim(lr=0.1, betas=(0.9, 0.999)))
 >>> override(Run(), ["optm.lr=1"])
 Traceback (most recent call last):
     ...
@@ -47,6 +49,18 @@ def override(config: T, settings: Iterable[str]) -> T:
         _collect(config, path.strip().split("."), text.strip(), path.strip(), changes)
     changed: T = _applied(config, changes)
     return changed
+
+
+def fill(config: T, known: Mapping[str, Any]) -> T:
+    """The config, and the configs inside it, with these settings wherever there are such; others go unused."""
+    changes: dict[str, Any] = {}
+    for field in dataclasses.fields(config):  # type: ignore[arg-type]
+        part = getattr(config, field.name)
+        if field.name in known:
+            changes[field.name] = known[field.name]
+        elif dataclasses.is_dataclass(part):
+            changes[field.name] = fill(part, known)
+    return dataclasses.replace(config, **changes)  # type: ignore[type-var]
 
 
 def to_json(config: Any) -> Any:

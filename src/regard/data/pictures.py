@@ -5,6 +5,7 @@
 (3, 1, 'yes')
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -178,6 +179,24 @@ def random_crops(
     plane = torch.arange(channels, device=images.device) * ((height + 2 * pad) * (width + 2 * pad))
     where = plane[:, None, None] + (row * (width + 2 * pad))[:, None, :, None] + column[:, None, None, :]
     return padded.gather(1, where.flatten(1)).view(batch, channels, side, side)
+
+
+def random_turns(
+    images: UInt8[Tensor, "b c h w"], *, turn: float = 0.0, stretch: float = 0.0
+) -> UInt8[Tensor, "b c h w"]:
+    """Each picture turned by up to `turn` degrees, and stretched or shrunk by up to a share `stretch` in x and in y.
+
+    What comes in at the sides is black. Nothing waits for the device, and a captured graph may hold it.
+    """
+    chance = torch.rand(len(images), 3, device=images.device) * 2 - 1
+    angle, scale = chance[:, 0] * math.radians(turn), 1 / (1 + chance[:, 1:] * stretch)  # [b], [b 2]
+    sine, cosine, zero = angle.sin(), angle.cos(), torch.zeros_like(angle)
+    high, wide = images.shape[-2:]  # places of a grid go from −1 to 1 on both sides
+    first = torch.stack([cosine, -sine * (high / wide), zero], 1) * scale[:, :1]
+    second = torch.stack([sine * (wide / high), cosine, zero], 1) * scale[:, 1:]
+    grid = F.affine_grid(torch.stack([first, second], 1), list(images.shape), align_corners=False)
+    turned = F.grid_sample(images.float(), grid, padding_mode="zeros", align_corners=False)
+    return turned.round_().to(torch.uint8)
 
 
 def centre_crops(images: UInt8[Tensor, "b c h w"], side: int) -> UInt8[Tensor, "b c s s"]:

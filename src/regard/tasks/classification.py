@@ -20,11 +20,11 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor, nn
 
-from regard.base import ConfigError, RegardError, did_you_mean, write_atomically
-from regard.data.canvas import Canvas, paint
+from regard.base import ConfigError, RegardError, did_you_mean, fill, write_atomically
+from regard.data import Canvas, Pictures, paint
 from regard.data.cifar10 import cifar10
 from regard.data.digits import digits, mnist
-from regard.data.pictures import END, IGNORE, Facts, Pictures, RowBatches, Rows, centre_crops, random_crops
+from regard.data.pictures import END, IGNORE, Facts, RowBatches, Rows, centre_crops, random_crops, random_turns
 from regard.data.svhn import svhn
 from regard.nn.reward import baseline_error, reinforce
 from regard.tasks.task import Loss, Score
@@ -45,6 +45,8 @@ class ClassificationConfig:
     crop: int | None = None  # side of a random square in training, of the middle one else; None: whole pictures
     pad: int = 0  # black pixels around a picture before it is cropped
     mirror: bool = False  # every other picture, in training
+    turn: float = 0.0  # degrees, at most, by which a picture is turned in training
+    stretch: float = 0.0  # share, at most, by which it is stretched or shrunk
     mean: tuple[float, ...] = ()  # of each channel, to be subtracted from 0 … 1
     std: tuple[float, ...] = ()  # of each channel, to be divided by
     smoothing: float = 0.0  # of labels
@@ -122,7 +124,7 @@ class Classification:
 
     def fill(self, model_config: Any) -> Any:
         """A model's config with what the data decides: classes, labels, channels, image_size, where it has them."""
-        return _filled(model_config, {**self.facts._asdict(), "classes": len(self.classes)})
+        return fill(model_config, {**self.facts._asdict(), "classes": len(self.classes)})
 
     def save(self, folder: Path) -> None:
         """What the data decided."""
@@ -156,6 +158,10 @@ class Classification:
     def shown(self, rows: Int[Tensor, " b"]) -> tuple[Float[Tensor, "b c h w"], Int[Tensor, "b s"]]:
         """Training pictures, each time a little different, with labels [b s]: on the device of the rows."""
         config, pool = self.config, self._on("train", rows.device)
+        if config.turn or config.stretch:  # these few pictures, turned, are all that there is to paint with
+            turned = random_turns(pool.images[rows], turn=config.turn, stretch=config.stretch)
+            pool = dataclasses.replace(pool, images=turned, labels=pool.labels[rows])
+            rows = torch.arange(len(rows), device=rows.device)
         if config.canvas.size is not None:
             images, labels = paint(rows, pool, config.canvas)
         else:
@@ -164,7 +170,7 @@ class Classification:
                 side = config.crop or chosen.shape[-1]
                 chosen = random_crops(chosen, side, pad=config.pad, mirror=config.mirror)
             images = chosen.float() / 255.0
-        return self._normalised(images), labels if labels.ndim == 2 else labels.unsqueeze(1)
+        return self.normalised(images), labels if labels.ndim == 2 else labels.unsqueeze(1)
 
     def judged(self, out: Any, labels: Int[Tensor, "b s"]) -> Loss:
         """The loss of what a model returned."""
@@ -263,7 +269,7 @@ class Classification:
         answers = []
         with _judging(model):
             for rows in torch.split(torch.arange(len(images)), AT_ONCE):
-                out = model(self._normalised(pictures.take(rows).images.to(_device(model)).float() / 255.0))
+                out = model(self.normalised(pictures.take(rows).images.to(_device(model)).float() / 255.0))
                 probabilities = out.logits.float().softmax(-1).cpu()
                 where = getattr(out, "where", None)
                 for number, one in enumerate(probabilities):
@@ -300,7 +306,7 @@ class Classification:
         options = {"sample": True} if draws else {}
         with _judging(model):
             for rows in torch.split(torch.arange(pictures.size), AT_ONCE):
-                images = self._normalised(pictures.images[rows].to(device).float() / 255.0)
+                images = self.normalised(pictures.images[rows].to(device).float() / 255.0)
                 outs = [model(images, **options) for _ in range(max(draws, 1))]
                 mean = sum(out.logits.float().softmax(-1) for out in outs) / len(outs)
                 parts.append(mean.clamp(min=1e-30).log().cpu() if draws > 1 else outs[0].logits.float().cpu())
@@ -324,7 +330,8 @@ class Classification:
             self._places[split, device] = found.to(device)
         return self._places[split, device]
 
-    def _normalised(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c h w"]:
+    def normalised(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c h w"]:
+        """Pictures from 0 to 1 as a model takes them: less the mean, by the deviation, of each channel."""
         if not self.config.mean and not self.config.std:
             return images
         place = (images.shape[1], images.device)
@@ -370,27 +377,15 @@ def _judging(model: nn.Module) -> Iterator[None]:
         model.train(was_training)
 
 
-def _filled(config: Any, known: dict[str, int]) -> Any:
-    """The config, and the configs inside it, with these settings where there are such."""
-    changes: dict[str, Any] = {}
-    for each in dataclasses.fields(config):
-        value = getattr(config, each.name)
-        if each.name in known:
-            changes[each.name] = known[each.name]
-        elif dataclasses.is_dataclass(value):
-            changes[each.name] = _filled(value, known)
-    return dataclasses.replace(config, **changes)
-
-
 def _check(config: ClassificationConfig) -> None:
     if config.dataset not in DATASETS:
         cure = did_you_mean(config.dataset, DATASETS)
         expected = f"one of {', '.join(DATASETS)}"
         raise ConfigError("task.dataset", got=repr(config.dataset), expected=expected, cure=cure)
-    for name, low, high in (("smoothing", 0, 1), ("discount", 0, 1.000001)):
+    for name, low, high in (("smoothing", 0, 1), ("stretch", 0, 1), ("discount", 0, 1.000001)):
         if not low <= getattr(config, name) < high:
             raise ConfigError(f"task.{name}", got=getattr(config, name), expected=f"{low} to {int(high)}")
-    for name in ("reward_weight", "baseline_weight", "entropy_weight", "every_weight", "draws", "pad"):
+    for name in ("reward_weight", "baseline_weight", "entropy_weight", "every_weight", "draws", "pad", "turn"):
         if not getattr(config, name) >= 0:
             raise ConfigError(f"task.{name}", got=getattr(config, name), expected="0 or more")
     if config.canvas.size is not None and (config.crop is not None or config.mirror):

@@ -14,6 +14,7 @@ from regard.base import ConfigError, ShapeError
 KINDS = {b"\x89PNG\r\n\x1a\n": "png", b"GIF87a": "gif", b"GIF89a": "gif"}
 LEVELS = 15  # of colour in a map, one hexadecimal digit; page.js has the same number
 _DENSE = 1.5  # pixels of a PNG for each one of the page
+_LEAST = 0.75  # of its width, below which a drawing scrolls: its words would be too small to read
 _SMALL, _LARGE = 128, 288  # pixels of the page: a thumbnail, a map
 
 
@@ -38,13 +39,16 @@ class PlaceMap:
 
 def picture_html(picture: Picture, name: str = "") -> str:
     """A figure that needs no other file; `name` is HTML that stands before the title."""
-    width, _ = size_of(picture.light)
     head = f"<figcaption>{name}<span>{html.escape(picture.title)}</span></figcaption>"
     dark = f'<source media="(prefers-color-scheme: dark)" srcset="{data(picture.dark)}">' if picture.dark else ""
     said = html.escape(picture.text or picture.title)
     dense = _DENSE if _kind(picture.light) == "png" else 1.0
-    image = f'<img src="{data(picture.light)}" width="{round(width / dense)}" alt="{said}">'
-    return f'<figure class="shown">{head}<picture>{dark}{image}</picture></figure>'
+    width = size_of(picture.light)[0] / dense
+    least = f"min-width:{round(_LEAST * width)}px"
+    image = f'<img src="{data(picture.light)}" width="{round(width)}" style="{least}" alt="{said}">'
+    return (
+        f'<figure class="shown">{head}<div class="scroll" tabindex="0"><picture>{dark}{image}</picture></div></figure>'
+    )
 
 
 def thumbnail_html(picture: bytes, text: str = "") -> str:

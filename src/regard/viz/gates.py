@@ -94,7 +94,7 @@ def gate_histograms(
         shares, edges = np.histogram(values, bins=bins, range=(0, 1))
         ax.bar(edges[:-1], shares / values.size, width=1 / bins, align="edge", color=fill, linewidth=0)
         ax.axvline(values.mean(), color=paper.ink, linewidth=1.0, linestyle=(0, (3, 2)))
-        _note(ax, f"±{values.std(0).mean():.3f} by picture", (1, 1), (0, 4), "bottom", paper)
+        _note(ax, f"±{values.std(0).mean():.3f} by picture", (1, 1), (0, 4), "baseline", paper)
         ax.set_xlim(0, 1)
         _ticks(ax, paper, "gate")
     return axes

@@ -21,6 +21,7 @@ from regard.viz.pictures import (
     Pixels,
     as_picture,
     entitle,
+    fitted,
     frame,
     headline,
     headroom,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 Places = NDArray[np.float64]
 _BIG, _SMALL, _GAP = 2.7, 0.62, 0.12  # inches: the picture, a patch, between patches
 _WIDE = 8  # steps in one row
+_BOLD = 0.8  # by how much bold words are wider
 _BEYOND = 0.2  # how far the view may go beyond the picture, as a share of its side
 
 
@@ -124,7 +126,7 @@ def glimpse_animation(
     count = len(checked.centres)
     pillow = require("PIL.Image", extra="viz")
     frames = [pillow.fromarray(_frame(checked, step, paper)) for step in range(1, count + 1)]
-    colours = frames[-1].quantize(256)  # one palette for all, so that nothing flickers
+    colours = _palette(frames, [*(colour(step, count) for step in range(count)), paper.ground])
     frames = [each.quantize(palette=colours, dither=pillow.Dither.NONE) for each in frames]
     durations = [round(1000 * seconds)] * (count - 1) + [round(3000 * seconds)]
     content = io.BytesIO()
@@ -277,10 +279,26 @@ def _show(ax: "matplotlib.axes.Axes", patch: Pixels, edge: str) -> None:
     frame(ax, edge, 1.6)
 
 
-def _say(ax: "matplotlib.axes.Axes", label: str | None, paper: Paper, size: int | float = 9) -> None:
-    """What was said at this step, below its last patch."""
+def _say(ax: "matplotlib.axes.Axes", label: str | None, paper: Paper) -> None:
+    """What was said at this step, below its last patch, and as small as it must be not to touch its neighbours."""
     if label is not None:
-        ax.set_xlabel(".", fontsize=size, color=paper.ink, fontweight="bold", labelpad=3).set(**words(label, 10))
+        shown = words(label, 10)
+        size = fitted(shown["text"], 9, _BOLD * (_SMALL + _GAP))
+        ax.set_xlabel(".", fontsize=size, color=paper.ink, fontweight="bold", labelpad=3).set(**shown)
+
+
+def _palette(frames: Sequence[Any], exact: Sequence[str]) -> Any:
+    """One palette for all frames, so that nothing flickers: of their colours together, some of them exact."""
+    pillow, colours = require("PIL.Image", extra="viz"), require("matplotlib.colors", extra="viz")
+    together = pillow.fromarray(np.concatenate([np.asarray(each) for each in frames])).quantize(256)
+    found = np.array(together.getpalette(), dtype=np.int64).reshape(-1, 3)
+    for each in exact:
+        wanted = np.rint(255 * np.array(colours.to_rgb(each))).astype(np.int64)
+        found[np.square(found - wanted).sum(1).argmin()] = wanted
+        found[np.abs(found - wanted).max(1) <= 8] = wanted  # pillow looks for the nearest with two bits less
+    palette = pillow.new("P", (1, 1))
+    palette.putpalette(found.flatten().tolist())
+    return palette
 
 
 def _frame(path: _Path, count: int, paper: Paper) -> NDArray[np.uint8]:
@@ -298,9 +316,11 @@ def _frame(path: _Path, count: int, paper: Paper) -> NDArray[np.uint8]:
         _show(ax, patch, colour(step, len(path.centres)))
         if scale == 0:
             entitle(ax, f"{count} of {len(path.centres)}", paper.soft)
-    said = [label for label in path.labels[:count] if label is not None]
+    said = " ".join(label for label in path.labels[:count] if label)
     if said:
-        _say(second, "  ".join(said), paper, 12)
+        shown = words(said, 60)
+        size = fitted(shown["text"], 12, _BOLD * wide)
+        second.set_xlabel(".", fontsize=size, color=paper.ink, fontweight="bold", labelpad=3).set(**shown)
     canvas = require("matplotlib.backends.backend_agg", extra="viz").FigureCanvasAgg(figure)
     canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()

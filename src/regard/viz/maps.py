@@ -14,7 +14,9 @@ from regard.viz.pictures import (
     Paper,
     Pixels,
     as_picture,
+    breadth,
     entitle,
+    fitted,
     frame,
     headline,
     headroom,
@@ -70,7 +72,7 @@ def position_maps(
     axes[0].imshow(picture, interpolation="nearest")
     entitle(axes[0], "picture", paper.soft)
     for number, spot in enumerate(spots, start=1):
-        _mark(axes[0], spot, str(number))
+        _mark(axes[0], spot, str(number), (1 if spot[1] < 0.85 * width else -1, 1 if spot[0] > 0.15 * height else -1))
     grey = np.repeat((picture @ [0.2126, 0.7152, 0.0722])[..., None], 3, axis=2) * 0.8
     for ax, spot, layer, name in zip(axes[1:], spots, layers, names, strict=True):
         ax.imshow(grey, interpolation="nearest")
@@ -127,15 +129,22 @@ def _overlay(ax: "matplotlib.axes.Axes", layer: Weights, size: tuple[int, int], 
     ax.set_aspect("equal")
 
 
-def _mark(ax: "matplotlib.axes.Axes", spot: tuple[int, int], number: str | None = None) -> None:
-    """A ring around a pixel, light with a dark edge, so that it shows on every ground."""
+def _mark(
+    ax: "matplotlib.axes.Axes", spot: tuple[int, int], number: str | None = None, side: tuple[int, int] = (1, 1)
+) -> None:
+    """A ring around a pixel, light with a dark edge, so that it shows on every ground; a number right of it, above.
+
+    With `side` −1 the number is left of it, or below: inside the picture.
+    """
     row, column = spot
-    ax.plot(column, row, "o", markersize=10, markerfacecolor="none", markeredgecolor="black", markeredgewidth=3.2)
-    ax.plot(column, row, "o", markersize=10, markerfacecolor="none", markeredgecolor="white", markeredgewidth=1.6)
+    for edge, width in (("black", 3.2), ("white", 1.6)):
+        ring: dict[str, Any] = {"markerfacecolor": "none", "markeredgecolor": edge, "markeredgewidth": width}
+        ax.plot(column, row, "o", markersize=10, **ring)
     if number is not None:
         effects = require("matplotlib.patheffects", extra="viz")
-        text = ax.annotate(number, (column, row), (7, 4), textcoords="offset points", color="white")
-        text.set(fontsize=8, fontweight="bold")
+        move = (7 * side[0], 7 * side[1])
+        text = ax.annotate(number, (column, row), move, textcoords="offset points", color="white", va="center")
+        text.set(fontsize=8, fontweight="bold", ha="left" if side[0] > 0 else "right")
         text.set_path_effects([effects.withStroke(linewidth=2.4, foreground="black")])
 
 
@@ -143,4 +152,4 @@ def _tell(ax: "matplotlib.axes.Axes", layer: Weights, paper: Paper) -> None:
     low, high = float(layer.min()), float(layer.max())
     even = high / layer.mean() if high else 0.0
     text = f"at most {high:.2g} = {even:.1f} even" if low >= 0 else f"{low:.2g} to {high:.2g}".replace("-", "−")
-    ax.set_xlabel(text, fontsize=7.5, color=paper.soft, labelpad=3)
+    ax.set_xlabel(text, fontsize=fitted(text, 7.5, breadth(ax)), color=paper.soft, labelpad=3)

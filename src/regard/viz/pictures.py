@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.base import ConfigError, ShapeError, require
-from regard.viz.fonts import families, printable
+from regard.viz.fonts import extent, families, printable
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -98,9 +98,21 @@ def words(text: str, limit: int | None = None) -> dict[str, Any]:
     return {"text": shown, "fontfamily": families(shown), "parse_math": False, "usetex": False}
 
 
+def fitted(text: str, size: int | float, inches: int | float) -> float:
+    """Points at which a line is no wider than so many inches: `size`, or as few as it must be, down to four."""
+    return max(4.0, size * min(1.0, inches / max(extent(printable(text), size), 1e-6)))
+
+
 def entitle(ax: "matplotlib.axes.Axes", text: str, colour: str, *, size: int | float = 9, pad: int | float = 4) -> None:
-    """A title at the left."""
-    ax.set_title(".", loc="left", fontsize=size, color=colour, pad=pad).set(**words(text))
+    """A title at the left, no wider than the panel."""
+    points = fitted(text, size, breadth(ax))
+    ax.set_title(".", loc="left", fontsize=points, color=colour, pad=pad).set(**words(text))
+
+
+def breadth(ax: "matplotlib.axes.Axes") -> float:
+    """The width of a panel in inches."""
+    figure: Any = ax.figure
+    return float(ax.get_position(original=True).width * figure.get_figwidth())
 
 
 def headroom(title: str | None) -> float:

@@ -1,0 +1,90 @@
+"""tools/reproduce.py: trainings side by side in one process give what each gives alone."""
+
+import importlib.util
+import json
+import threading
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+from regard.train import load_tensors
+
+SETTINGS = ["train.log_every=1", "model.hidden_dim=16", "model.glimpse_dim=16", "model.part_dim=16"]
+STEPS = {0: 3, 1: 5, 2: 3}  # by seed
+
+
+@pytest.fixture(scope="module")
+def tool() -> ModuleType:
+    path = Path(__file__).parents[1] / "tools" / "reproduce.py"
+    spec = importlib.util.spec_from_file_location("reproduce", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_together_is_alone(tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One of them takes more steps, and one fails: the others neither wait for it nor learn otherwise."""
+    settings = {seed: [*SETTINGS, f"train.steps={steps}"] for seed, steps in STEPS.items()}
+    settings[2].append("task.crop=99")
+    jobs = [("ram/mini", seed, ["test"], tmp_path / f"together_{seed}", settings[seed]) for seed in settings]
+    assert tool.together(jobs) == [0, 0, 1]
+    said = capsys.readouterr().out
+    assert "ram/mini seed 1: done" in said
+    assert f"ram/mini seed 2: FAILED, see {tmp_path}/together_2/log.txt" in said
+    assert "ConfigError: the side of a crop: got 99" in (tmp_path / "together_2" / "log.txt").read_text()
+    found = []
+    for seed in (0, 1):
+        tool.one("ram/mini", seed, ["test"], tmp_path / f"alone_{seed}", settings[seed], say=lambda line: None)
+        folders = [tmp_path / f"{how}_{seed}" for how in ("together", "alone")]
+        weights = [load_tensors(folder / "model.safetensors") for folder in folders]
+        assert weights[0].keys() == weights[1].keys()
+        assert all(weights[0][key].equal(weights[1][key]) for key in weights[0])
+        figures = [json.loads((folder / "figures.json").read_text()) for folder in folders]
+        assert figures[0]["splits"] == figures[1]["splits"]
+        assert [one["steps"] for one in figures] == [STEPS[seed]] * 2
+        found.append(weights[0])
+    assert not all(found[0][key].equal(found[1][key]) for key in found[0])  # seeds matter
+
+
+def walk(tool: ModuleType, rounds: list[int], broken: int | None = None) -> tuple[list[int], dict[int, list[float]]]:
+    """Threads that draw so many numbers each: who was there when, and what they drew."""
+    turns, order, drawn = tool.Turns(len(rounds)), [], {number: [] for number in range(len(rounds))}
+
+    def go(number: int) -> None:
+        try:
+            with turns.taken(number):
+                torch.manual_seed(number)
+                for _ in range(rounds[number]):
+                    order.append(number)
+                    drawn[number].append(torch.rand(()).item())
+                    if number == broken:
+                        raise KeyError
+                    turns.next()
+        except KeyError:
+            pass
+
+    threads = [threading.Thread(target=go, args=(number,), daemon=True) for number in range(len(rounds))]
+    for thread in reversed(threads):  # whoever comes first waits all the same
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert not any(thread.is_alive() for thread in threads), "somebody waits for a turn that never comes"
+    return order, drawn
+
+
+def test_turns_alternate(tool: ModuleType) -> None:
+    order, drawn = walk(tool, [2, 4, 3])
+    assert order == [0, 1, 2, 0, 1, 2, 1, 2, 1]
+    for number, numbers in drawn.items():  # each has random numbers of its own
+        torch.manual_seed(number)
+        assert numbers == [torch.rand(()).item() for _ in numbers]
+
+
+def test_one_who_fails_gives_its_turns_to_the_others(tool: ModuleType) -> None:
+    assert walk(tool, [3, 3, 3], broken=1)[0] == [0, 1, 2, 0, 2, 0, 2]
+    assert walk(tool, [3], broken=0)[0] == [0]
+    assert walk(tool, [2, 1], broken=0)[0] == [0, 1]
