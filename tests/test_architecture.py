@@ -148,7 +148,7 @@ def test_command_line_is_frozen() -> None:
         "train": ["--device", "--help", "--out", "--resume", "--set", "--source", "--target"],
         "evaluate": ["--beam", "--device", "--help", "--split"],
         "translate": search,
-        "caption": ["--beam", "--device", "--help", "--nbest", "--overlay"],
+        "caption": ["--beam", "--beside", "--device", "--help", "--nbest", "--overlay"],
         "classify": ["--device", "--help", "--path"],
         "report": ["--help", "--out", "--samples", "--split"],
         "list": ["--help"],

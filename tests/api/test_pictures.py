@@ -1,10 +1,13 @@
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from regard import api
 from regard.api.pictures import animated, as_png, rendered
+from regard.base import ConfigError, RegardError
 from regard.data.images import read_image
 
 PNG = b"\x89PNG"
@@ -41,3 +44,34 @@ def test_as_files_for_a_page(gazing: api.Model) -> None:
     assert animated(drawing, dark=True).startswith(b"GIF8")
     assert one.image is not None
     np.testing.assert_array_equal(read_image(as_png(one.image)), one.image)
+
+
+def named(model: api.Model, name: str, **settings: Any) -> api.Model:
+    """The same model under another name, with other settings in its recipe."""
+    return replace(model, name=name, recipe=replace(model.recipe, model=replace(model.recipe.model, **settings)))
+
+
+def test_what_tells_models_apart(captioning: api.Model) -> None:
+    soft, hard = named(captioning, "one"), named(captioning, "two", align="sample")
+    assert api.labels([soft, hard, named(captioning, "x", align="sparsemax")]) == ["soft", "hard", "sparsemax"]
+    assert api.labels([soft, named(captioning, "y", mean_pooled=True)]) == ["soft", "mean"]
+    assert api.labels([soft, hard, named(captioning, "three")]) == ["one", "two", "three"]
+    assert api.labels([soft, soft]) == ["1 one", "2 one"]
+
+
+def test_models_beside_each_other(captioning: api.Model) -> None:
+    image = np.random.default_rng(0).integers(0, 255, (40, 60, 3), np.uint8)
+    said = captioning.caption(image)
+    axes = api.beside([captioning, named(captioning, "hard", align="sample")], image)
+    assert [ax.texts[0].get_text() for ax in axes[:, 0] if ax.texts] == ["soft", "hard"]
+    words = [text.get_text() for ax in axes[:, 1:].flat for text in ax.texts]
+    assert words == 2 * said.tokens
+    np.testing.assert_allclose(axes[0, 0].images[0].get_array(), image / 255)
+    dark = api.beside([captioning], image, dark=True)
+    assert dark[0, 0].figure.get_facecolor() != axes[0, 0].figure.get_facecolor()
+    with pytest.raises(ConfigError, match="nothing to draw: got no models"):
+        api.beside([], image)
+    with pytest.raises(RegardError, match="nothing to draw: got no attention for x by hard"):
+        api.overlaid({"soft": said, "hard": replace(said, name="x", weights=None)})
+    with pytest.raises(RegardError, match="nothing to draw: got no words for picture 1"):
+        api.overlaid(replace(said, name="picture 1", tokens=[]))

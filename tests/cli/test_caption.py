@@ -1,10 +1,13 @@
+import shutil
 from pathlib import Path
 
 import pytest
+import torch
 from tiny import BAD, ODD, odd_pictures
 
 from regard import api
 from regard.cli.main import main
+from regard.train import load_tensors, save_tensors
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +57,34 @@ def test_overlays_of_several_are_numbered(
     assert sorted(path.name for path in tmp_path.glob("*.png")) == ["both_1.png", "both_2.png"]
 
 
+def test_runs_beside_each_other(
+    captioning: Path, gazing: Path, odd: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picture, both = str(odd / "plain.jpg"), tmp_path / "both.png"
+    other = shutil.copytree(captioning, tmp_path / "hard")
+    recipe = (other / "recipe.json").read_text()
+    assert recipe.count('"align": "softmax"') == 1
+    (other / "recipe.json").write_text(recipe.replace('"align": "softmax"', '"align": "sample"'))
+    weights = load_tensors(other / "model.safetensors")
+    save_tensors(other / "model.safetensors", weights | {"baseline.value": torch.zeros(())})
+    assert main(["caption", str(captioning), picture]) == 0
+    text = capsys.readouterr().out.rstrip("\n")
+    assert main(["caption", str(captioning), picture, "--overlay", str(both), "--beside", str(other)]) == 0
+    said = capsys.readouterr()
+    assert said.out == f"soft\t{text}\nhard\t{text}\n"  # the same weights, and at test what is expected
+    assert said.err == f"{both}\n"
+    assert both.read_bytes().startswith(b"\x89PNG")
+    assert (
+        main(["caption", str(captioning), picture, picture, "--beside", str(other), str(captioning), "--nbest", "2"])
+        == 0
+    )
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    runs = ["1 captioning", "2 hard", "3 captioning"]  # two look alike and have one name
+    assert [line[:2] for line in lines] == [[picture, run] for _ in range(2) for run in runs for _ in range(2)]
+    assert main(["caption", str(captioning), picture, "--beside", str(gazing)]) == 2
+    assert capsys.readouterr().err.startswith("regard: gazing is a classification run")
+
+
 def test_a_model_without_attention_has_no_overlay(
     captioning: Path, pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -72,6 +103,9 @@ def test_a_model_without_attention_has_no_overlay(
     picture = str(next(pictures.glob("*.png")))
     assert main(["caption", str(tmp_path / "run"), picture, "--overlay", str(tmp_path / "a.png")]) == 2
     text = "run has no attention: got model.mean_pooled. Cure: draw a model that has.\n"
+    assert capsys.readouterr().err == f"regard: {text}"
+    beside = ["--overlay", str(tmp_path / "b.png"), "--beside", str(tmp_path / "run")]
+    assert main(["caption", str(captioning), picture, *beside]) == 2
     assert capsys.readouterr().err == f"regard: {text}"
 
 

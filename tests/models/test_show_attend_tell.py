@@ -172,6 +172,56 @@ def test_only_hard_attention_has_a_baseline() -> None:
     assert not any("baseline" in name for name in build().state_dict())
 
 
+# ── several captions of a picture ───────────────────────────────────────────────────────────────────────────────────
+
+
+@every_kind
+def test_captions_share_a_picture(kind: dict[str, Any]) -> None:
+    model, (features, inputs) = build(**kind), batch()
+    several = torch.cat([inputs, inputs.flip(0)])[[0, 3, 1, 4, 2, 5]]  # rows 2p and 2p + 1 are of picture p
+    shared, apart = model(features, several), model(features.repeat_interleave(2, 0), several)
+    for name in ("logits", "weights", "expected"):
+        one, other = getattr(shared, name), getattr(apart, name)
+        assert (one is None) == (other is None)
+        if one is not None:
+            torch.testing.assert_close(one, other)
+    gradients = []
+    for out in (shared, apart):
+        model.zero_grad()
+        out.logits.square().sum().backward()
+        gradients.append([p.grad.clone() for p in model.parameters() if p.grad is not None])
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_shared_pictures_are_encoded_once() -> None:
+    model, (features, inputs) = build(project_dim=7, feature_dropout=0.5).train(), batch()
+    assert model.project is not None
+    seen: list[Tensor] = []
+    model.project.register_forward_hook(lambda module, given, out: seen.append(out))
+    out = model(features, inputs.repeat_interleave(4, 0))
+    assert [len(places) for places in seen] == [3]
+    assert out.logits.shape == (12, 5, 11)
+    torch.testing.assert_close(out.weights[0], out.weights[3])  # the same words, places and dropout of places
+
+
+def test_hard_attention_draws_for_each_caption() -> None:
+    model = build(align="sample").train()
+    features, inputs = torch.randn(20, 9, 5, dtype=torch.double), torch.full((200, 2), 5)
+    out = model(features, inputs)
+    assert out.weights.shape == (200, 2, 9)
+    assert out.log_prob.shape == out.entropy.shape == (200, 2)
+    sampled = (out.weights.amax(-1) == 1).all(1)
+    assert 70 < sampled.sum() < 130
+    by_picture = sampled.view(20, 10)
+    assert (by_picture.any(1) & ~by_picture.all(1)).sum() > 15  # a coin for a caption, not for a picture
+    assert (out.log_prob[~sampled] == 0).all()
+    assert (out.log_prob[sampled] < 0).all()
+    first = out.expected[:, 0].view(20, 10, 9)
+    torch.testing.assert_close(first, first[:, :1].expand_as(first))  # rows of a picture stand together
+    assert not torch.allclose(first[0], first[1])
+
+
 # ── the rest ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -217,14 +267,35 @@ def test_an_encoder_inside() -> None:
     assert build().rates == {}
 
 
+def test_early_stages_do_not_learn() -> None:
+    config = ShowAttendTellConfig(
+        11, **SMALL | {"feature_dim": 24}, encoder="efficientnet_lite0", encoder_stage=2, encoder_frozen=2
+    )
+    model = ShowAttendTell(config).train()
+    images = torch.randint(0, 256, (2, 3, 8, 8), dtype=torch.uint8)
+    model(images, torch.tensor([[1, 5]] * 6)).logits.sum().backward()
+    for name, parameter in model.named_parameters():
+        early = name.startswith(("encoder.module.stem", "encoder.module.blocks.0."))
+        assert parameter.requires_grad != early
+        assert (parameter.grad is None) == early
+    assert "encoder.module.stem.weight" in model.state_dict()
+    assert len(model.state_dict()) == len(ShowAttendTell(replace(config, encoder_frozen=0)).state_dict())
+
+
 def test_wrong_calls() -> None:
     model, (features, inputs) = build(), batch()
+    with pytest.raises(
+        ShapeError, match="do not go evenly into pictures: got 3 captions of 2 pictures; expected the same"
+    ):
+        model(features[:2], inputs)
     with pytest.raises(ShapeError, match="features have the wrong width: got 4; expected 5"):
         model(features[..., :4], inputs)
     with pytest.raises(ShapeError, match="this model has no encoder"):
         model(torch.zeros(3, 3, 8, 8), inputs)
     for settings, message in (
         ({"encoder": "vgg"}, r"model\.encoder: got 'vgg'"),
+        ({"encoder_frozen": 2}, r"model\.encoder_frozen: got 2; expected 0 without an encoder\. Cure: task\.finetune"),
+        ({"encoder": "efficientnet_lite0", "encoder_stage": 3, "encoder_frozen": 4}, "frozen: got 4; expected 0 to 3"),
         ({"semi_sampling": 1.5}, r"model\.semi_sampling: got 1\.5"),
         ({"align": "monotonic"}, "no order: got Monotonic, which needs previous"),
         ({"score": "location_aware"}, "no order: got LocationAware"),

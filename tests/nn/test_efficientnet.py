@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.functional import conv2d, pad
 
 from regard.base import ConfigError, RegardError, ShapeError
@@ -19,6 +19,7 @@ from regard.nn.efficientnet import (
     SameConv,
     efficientnet_lite0,
     load_published,
+    normalised,
     sha256_of,
 )
 
@@ -125,6 +126,98 @@ def test_normalisation_of_the_lite_series() -> None:
     torch.testing.assert_close(seen[0], torch.ones(1, 3, 8, 8))  # (255 − 127) / 128
 
 
+# ── fixed statistics, early stages ──────────────────────────────────────────────────────────────────────────────────
+
+
+def scattered(module: nn.Module) -> nn.Module:
+    """In float64, with statistics and normalisations that are far from the start."""
+    random = torch.Generator().manual_seed(0)
+    for part in module.double().modules():
+        if isinstance(part, nn.BatchNorm2d):
+            for tensor, low in ((part.running_var, 0.3), (part.running_mean, -1), (part.weight, 0.5), (part.bias, -1)):
+                assert tensor is not None
+                with torch.no_grad():
+                    tensor.uniform_(low, 1.5, generator=random)
+    return module
+
+
+def apart(x: Tensor, conv: SameConv, norm: nn.BatchNorm2d) -> Tensor:
+    """What is folded, one after the other, in a form of its own."""
+    shape = (-1, 1, 1)
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    centred = (conv(x) - norm.running_mean.view(shape)) / (norm.running_var + norm.eps).sqrt().view(shape)
+    return centred * norm.weight.view(shape) + norm.bias.view(shape)
+
+
+def test_fixed_statistics_are_part_of_the_convolution(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = scattered(efficientnet_lite0(stage=3)).train()
+    images = torch.rand(2, 3, 17, 24, dtype=torch.double).contiguous(memory_format=torch.channels_last)
+    calls: list[str] = []
+    for part in encoder.modules():
+        if isinstance(part, nn.BatchNorm2d):
+            part.register_forward_hook(lambda *_: calls.append("normalised apart"))
+    found, gradients = [], []
+    for way in (normalised, apart):
+        monkeypatch.setattr("regard.nn.efficientnet.normalised", way)
+        encoder.zero_grad()
+        values = encoder(images).values
+        (values * torch.linspace(-1, 1, values.numel(), dtype=torch.double).view_as(values)).sum().backward()
+        found.append(values.detach())
+        gradients.append(
+            {name: part.grad.clone() for name, part in encoder.named_parameters() if part.grad is not None}
+        )
+    assert calls == []
+    assert found[1].abs().max() > 0.1
+    torch.testing.assert_close(found[0], found[1], atol=1e-12, rtol=0)
+    assert set(gradients[0]) == {name for name, _ in encoder.named_parameters()}
+    for name, gradient in gradients[1].items():
+        torch.testing.assert_close(gradients[0][name], gradient, atol=1e-10 * (1 + gradient.abs().max().item()), rtol=0)
+
+
+def test_statistics_of_the_batch_are_not_folded() -> None:
+    conv, norm, x = SameConv(3, 4, 3), nn.BatchNorm2d(4), torch.randn(2, 3, 5, 5)
+    out = normalised(x, conv, norm.train())
+    torch.testing.assert_close(out.mean((0, 2, 3)), torch.zeros(4), atol=1e-5, rtol=0)
+    assert norm.num_batches_tracked == 1
+    torch.testing.assert_close(normalised(x, conv, norm.eval()), norm(conv(x)))
+    assert norm.num_batches_tracked == 1
+
+
+def test_channels_stay_last_and_half_precision_runs() -> None:
+    encoder = efficientnet_lite0(stage=2).train()
+    maps: list[Tensor] = []
+    for block in encoder.module.blocks:  # type: ignore[union-attr]
+        block.register_forward_hook(lambda module, given, out: maps.append(out))  # type: ignore[union-attr]
+    images = torch.rand(2, 3, 16, 16).contiguous(memory_format=torch.channels_last)
+    encoder(images)
+    with torch.autocast("cpu", torch.bfloat16):
+        encoder(images).values.float().sum().backward()
+    assert [out.dtype for out in maps] == [torch.float32] * 3 + [torch.bfloat16] * 3
+    assert all(out.is_contiguous(memory_format=torch.channels_last) for out in maps)
+    torch.testing.assert_close(maps[5].float(), maps[2], atol=0.05, rtol=0.05)
+    assert all(part.grad is not None and part.grad.dtype == torch.float32 for part in encoder.parameters())
+
+
+@pytest.mark.parametrize(("frozen", "still"), [(0, []), (1, ["stem"]), (3, ["stem", "0", "1", "2"])])
+def test_early_stages_are_left_as_they_are(frozen: int, still: list[str]) -> None:
+    encoder = scattered(efficientnet_lite0(stage=3, frozen=frozen)).train()
+    learns = {name: part.requires_grad for name, part in encoder.module.named_parameters()}  # type: ignore[union-attr]
+    for name, does in learns.items():
+        place = name.split(".")[1] if name.startswith("blocks") else name.partition(".")[0].removesuffix("_norm")
+        assert does == (place not in still), name
+    images = torch.rand(1, 3, 16, 16, dtype=torch.double, requires_grad=True)
+    values = encoder(images).values
+    values.sum().backward()
+    assert {n for n, p in encoder.module.named_parameters() if p.grad is not None} == {n for n in learns if learns[n]}  # type: ignore[union-attr]
+    assert (images.grad is None) == (frozen > 0)
+    whole = efficientnet_lite0(stage=3).double()
+    whole.load_state_dict(encoder.state_dict())  # every name is there
+    torch.testing.assert_close(whole(images).values, values)
+    with torch.no_grad():
+        assert not encoder(images).values.requires_grad
+
+
 # ── any other ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -137,9 +230,10 @@ def test_places_go_row_by_row() -> None:
 
 def test_any_backbone_with_frozen_statistics() -> None:
     module = nn.Sequential(nn.Conv2d(3, 4, 2, stride=2), nn.BatchNorm2d(4), nn.Dropout(0.5))
-    encoder = Backbone(module, channels=4).train()
     before = module[1].running_mean.clone()
+    encoder = Backbone(module, channels=4)
     encoder(torch.rand(2, 3, 4, 4))
+    encoder.train()(torch.rand(2, 3, 4, 4))
     assert torch.equal(module[1].running_mean, before)
     assert module[2].training
     assert not module[1].training
@@ -164,5 +258,7 @@ def test_patches() -> None:
 def test_wrong_settings() -> None:
     with pytest.raises(ConfigError, match="stage: got 9; expected 1 to 8"):
         EfficientNetLite0(9)
+    with pytest.raises(ConfigError, match="frozen: got 4; expected 0 to 3, the stage"):
+        EfficientNetLite0(3, frozen=4)
     with pytest.raises(ConfigError, match=f"classes: got stage 3; expected stage {TOP}"):
         EfficientNetLite0(3, classes=10)

@@ -1,5 +1,6 @@
 """Captioning: from pictures to batches, losses, figures and captions; soft, hard, fine-tuned."""
 
+import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,15 +14,17 @@ from torch.nn.functional import cross_entropy
 
 from regard.base import ConfigError
 from regard.data import EOS, PAD, Vocabulary
-from regard.data.flickr8k import caption_tokens
+from regard.data.flickr8k import Captions, caption_tokens
 from regard.data.images import Box
 from regard.data.shapes import Painter, paint, shapes
 from regard.decode import Shared, Step
+from regard.models import ShowAttendTell, ShowAttendTellConfig
 from regard.nn.efficientnet import Backbone, efficientnet_lite0
 from regard.nn.reward import MovingBaseline
 from regard.tasks.captioning import Captioning, CaptioningConfig, doubly_stochastic, hard_loss
 from regard.tasks.features import EncoderConfig
 from regard.tasks.search import Search
+from regard.train import Train, checkpoints, load_checkpoint, train
 
 PATCHES = EncoderConfig(name="patches", size=56, keep=False)
 SMALL = shapes((12, 4, 4))
@@ -269,6 +272,83 @@ def test_fine_tuning_starts_from_the_encoder_at_hand() -> None:
     assert made._store("valid", torch.device("cpu")).shape == (4, 3, 16, 16)
 
 
+# ── several captions of a picture, early stages that stay ───────────────────────────────────────────────────────────
+
+
+def tiny(made: Captioning, **settings: Any) -> ShowAttendTell:
+    torch.manual_seed(1)
+    sizes = {"embed_dim": 8, "hidden_dim": 8, "align_dim": 8, "project_dim": 8, "dropout": 0.0}
+    model = ShowAttendTell(made.fill(ShowAttendTellConfig(0, **sizes | settings)))
+    made.begin(model)
+    return model
+
+
+def several(count: int) -> dict[str, Captions]:
+    """The shapes, with more captions of each picture: the same words from behind, and so on."""
+    found = {}
+    for split, captions in SMALL.items():
+        texts = ((one, " ".join(one.split()[::-1]), f"here is {one}")[:count] for (one,) in captions.captions)
+        found[split] = replace(captions, captions=tuple(texts))
+    return found
+
+
+@pytest.mark.parametrize("finetune", [False, True])
+def test_pictures_are_shown_once_for_all_their_captions(finetune: bool) -> None:
+    encoder = EncoderConfig(size=16, stage=1, keep=False) if finetune else PATCHES
+    config = CaptioningConfig(
+        "shapes", encoder=encoder, finetune=finetune, batch_size=10, captions_per_picture=3, min_count=1, fit=4
+    )
+    made = Captioning(config, splits=several(3), encoder=efficientnet_lite0(stage=1) if finetune else None)
+    for align in ("softmax", "sample"):
+        model, batches = tiny(made, align=align), made.batches(seed=0)
+        shown: list[Tensor] = []
+        model.register_forward_pre_hook(lambda module, given, shown=shown: shown.append(given[0]))
+        for _ in range(batches.epoch_length()):
+            batch = next(batches)
+            assert batch.inputs.shape[0] == 9
+            loss = made.loss(model, batch)
+            loss.total.backward()
+            store = made._store("train", torch.device("cpu"))
+            assert torch.equal(shown[-1], store[batch.source[::3, 0]])
+            assert loss.total.isfinite()
+
+
+def test_the_loss_is_that_of_pictures_repeated() -> None:
+    config = task(captions_per_picture=2, batch_size=6).config
+    made = Captioning(config, splits=several(2))
+    plain = Captioning(replace(config, captions_per_picture=1), splits=several(2))
+    model, batch = tiny(made).eval(), next(made.batches(seed=0))
+    torch.testing.assert_close(made.loss(model, batch).total, plain.loss(model, batch).total)
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "pure_bfloat16"])
+def test_early_stages_stay_through_training(precision: Any, tmp_path: Path) -> None:
+    """Weight decay, running mean, checkpoints and resuming: what is frozen is saved, and never moves."""
+    encoder, given = EncoderConfig(size=8, stage=2, keep=False), efficientnet_lite0(stage=2)
+    config = CaptioningConfig(
+        "shapes", encoder=encoder, finetune=True, batch_size=6, captions_per_picture=2, min_count=1, max_words=9
+    )
+    made = Captioning(config, splits=several(2), encoder=given)
+    settings = Train(
+        steps=2, lr=0.01, optimiser="adamw", weight_decay=0.5, ema=0.5, clip=1.0, schedule="constant", warmup=0,
+        save_every=1, evaluate_every=2, log_every=1, precision=precision,
+    )  # fmt: skip
+    model = train(tiny(made, encoder_frozen=2), made, settings, tmp_path / "whole")
+    kept, found = given.state_dict(), model.encoder.state_dict()  # type: ignore[union-attr]
+    learnt = {name for name, part in model.encoder.named_parameters() if part.requires_grad}  # type: ignore[union-attr]
+    assert 0 < len(learnt) < len(list(given.parameters()))
+    assert {name for name in kept if not torch.equal(kept[name], found[name])} == learnt
+    first, last = checkpoints(tmp_path / "whole" / "checkpoints")
+    files, _ = load_checkpoint(last)
+    assert "encoder.module.stem.weight" in files["model"]
+    assert torch.equal(files["mean"]["encoder.module.stem.weight"], given.module.stem.weight)  # type: ignore[union-attr]
+    assert not any(name.startswith("encoder.module.stem") for name in files["optimiser"])
+    shutil.copytree(first, tmp_path / "again" / "checkpoints" / first.name)
+    again = train(tiny(made, encoder_frozen=2), made, settings, tmp_path / "again", resume=True)
+    for name, tensor in again.state_dict().items():
+        assert torch.equal(tensor, model.state_dict()[name]), name
+
+
 # ── evaluation ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -376,6 +456,8 @@ def test_given_words_are_used() -> None:
         ({"smoothing": 1.0}, r"task\.smoothing: got 1\.0"),
         ({"doubly_stochastic": -1.0}, r"task\.doubly_stochastic: got -1\.0"),
         ({"finetune": True}, r"task\.finetune: got patches"),
+        ({"captions_per_picture": 0}, r"task\.captions_per_picture: got 0; expected 1 to task\.batch_size, which is 4"),
+        ({"captions_per_picture": 5}, r"task\.captions_per_picture: got 5"),
         ({"jitter": 3}, r"task\.jitter: got finetune=false"),
     ],
 )

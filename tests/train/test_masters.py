@@ -89,3 +89,18 @@ def test_every_model_computes_with_copies(name: str) -> None:
     model(source, lengths, inputs).logits.float().sum().backward()
     masters.collect()
     assert all(full.grad is not None and full.grad.isfinite().all() for full in masters.full)
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_what_does_not_learn_is_left_alone(half: bool) -> None:
+    model = toy.network(dropout=0.0)
+    model[4].requires_grad_(False)
+    before = model[4].weight
+    masters = Masters(model, half=half)
+    masters.start()
+    assert not any(name.startswith("4.") for name in masters.named())
+    assert model[4].weight is before
+    assert model[4].weight.dtype == torch.float32
+    masters.publish()
+    with masters.in_full():
+        assert torch.equal(model.state_dict()["4.weight"], toy.network()[4].weight)

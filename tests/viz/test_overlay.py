@@ -1,15 +1,17 @@
 """Overlays: the light lies on the crop that the model saw, to the pixel."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from regard.base import ConfigError, ShapeError
 from regard.data.images import fit_box
 from regard.viz.heatmap import save
-from regard.viz.overlay import overlay, spread
+from regard.viz.overlay import Told, overlay, overlays, spread
 
 WORDS = ["a", "dog", "runs"]
 
@@ -87,6 +89,39 @@ def test_several_captions_and_long_ones() -> None:
     assert shown == [[True] * 3, [False, True, False], [True] * 3]
 
 
+def test_captions_of_models_that_see_differently() -> None:
+    image = np.full((20, 40, 3), 0.5)
+    told = {
+        "soft": Told(WORDS, weights(), (3, 3), fit_box(20, 40)),
+        "hard": Told(WORDS, np.eye(8)[[0, 1, 7]], (2, 4)),  # other places, over the whole picture
+    }
+    axes = overlays(image, told)
+    assert axes.shape == (2, 4)
+    assert [ax.texts[0].get_text() for ax in axes[:, 0]] == ["soft", "hard"]
+    assert [[ax.texts[0].get_text() for ax in line[1:]] for line in axes] == [WORDS, WORDS]
+    alone = overlay(image, WORDS, weights(), grid=(3, 3), box=fit_box(20, 40))
+    soft, hard, wanted = (np.asarray(line[1].images[0].get_array())[..., 0] for line in (*axes, *alone))
+    np.testing.assert_array_equal(soft, wanted)
+    assert soft[0, 0] < hard[19, 39]  # outside of what one saw; inside of what the other did, though nothing is there
+    assert hard.argmax() == 0  # the corner
+
+
+@pytest.mark.parametrize("size", [(20, 40), (40, 20), (30, 30)])
+def test_nothing_is_cut_off_and_no_words_meet(size: tuple[int, int]) -> None:
+    long = ["a", "photographer", "extraordinarily", "the", "skateboarders", "of", "a", "motorcycle", "helmet"]
+    told = {name: Told(long, weights(9), (3, 3)) for name in ("soft", "show_attend_tell_flickr8k_hard")}
+    axes = overlays(np.zeros((*size, 3)), told, per_row=8)
+    figure = axes[0, 0].figure
+    whole, draw = figure.bbox, FigureCanvasAgg(figure).get_renderer()
+    for line in axes:
+        boxes = [text.get_window_extent(draw) for ax in line if ax.get_visible() for text in ax.texts]
+        for box in boxes:
+            assert box.x0 >= whole.x0 - 1
+            assert box.x1 <= whole.x1 + 1
+            assert box.y1 <= whole.y1 + 1
+        assert all(one.x1 <= other.x0 + 1 for one, other in pairwise(boxes))
+
+
 def test_written_to_a_file(tmp_path: Path) -> None:
     axes = overlay(np.zeros((5, 5)), ["naïve $x$ 犬"], weights(1), grid=(3, 3))
     path = save(axes, tmp_path / "out.png", dpi=40)
@@ -101,6 +136,8 @@ def test_wrong_calls() -> None:
         overlay(image, WORDS[:2], weights(), grid=(3, 3))
     with pytest.raises(ShapeError, match="a caption without words"):
         overlay(image, [], weights(), grid=(3, 3))
+    with pytest.raises(ShapeError, match="no captions"):
+        overlays(image, {})
     with pytest.raises(ShapeError, match="no captions"):
         overlay(image, grid=(3, 3), rows={})
     with pytest.raises(ShapeError, match=r"a picture is \[h w 3\]: got \[3, 4, 5\]"):

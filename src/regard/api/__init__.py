@@ -8,7 +8,7 @@
 
 from regard.api.examples import Drawing, Example, chosen, examples, glimpse_drawing, overlaid, pixels, recognised_text
 from regard.api.model import Model
-from regard.api.pictures import draw
+from regard.api.pictures import beside, draw, labels
 from regard.api.report import report
 from regard.api.runs import (
     first_test,
@@ -26,6 +26,7 @@ __all__ = [
     "Drawing",
     "Example",
     "Model",
+    "beside",
     "chosen",
     "draw",
     "examples",
@@ -33,6 +34,7 @@ __all__ = [
     "fit_device",
     "glimpse_drawing",
     "is_writable",
+    "labels",
     "length_curve",
     "load",
     "overlaid",

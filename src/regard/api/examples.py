@@ -1,7 +1,7 @@
 """Examples of what a model does with a split: what it was shown, what it said, and drawings of where it looked."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.api.model import Model
-from regard.base import ConfigError
+from regard.base import ConfigError, RegardError
 from regard.data.images import read_image
 from regard.recipes.figures import data_name
-from regard.tasks import Captioning, Classification, Recognised, Translation
+from regard.tasks import Caption, Captioning, Classification, Recognised, Translation
 from regard.viz import gate_histograms, gate_profiles, glimpse_animation, glimpse_path, heatmap, position_maps
-from regard.viz.overlay import overlay
+from regard.viz.overlay import Told, overlays
 from regard.viz.pictures import DARK
 
 MANY = 512  # pictures that gates are gathered from
@@ -181,9 +181,16 @@ def glimpse_drawing(model: Model, image: NDArray[np.uint8], said: Recognised, na
     )
 
 
-def overlaid(said: Any, dark: bool = False) -> Any:
-    """The weights of a caption over its picture, a panel for each word."""
-    axes = overlay(said.image, said.tokens, said.weights, grid=said.grid, box=said.box)
+def overlaid(said: Caption | Mapping[str, Caption], dark: bool = False) -> Any:
+    """The weights of a caption over its picture, a panel for each word; of several of one picture, by name."""
+    several = {"": said} if isinstance(said, Caption) else said
+    for name, one in several.items():
+        if one.weights is None or not one.tokens:
+            got = "no words" if one.weights is not None else "no attention"
+            raise RegardError("there is nothing to draw", got=f"{got} for {one.name}" + f" by {name}" * bool(name))
+    told = {name: Told(one.tokens, one.weights, one.grid, one.box) for name, one in several.items()}
+    image = next((one.image for one in several.values()), None)
+    axes = overlays(image, told)
     if dark:
         axes.flat[0].figure.set_facecolor(DARK.ground)
         for ax in axes.flat:
@@ -249,5 +256,5 @@ def _any(model: Model) -> Any:
 
 
 def _normalised(model: Model, images: Tensor) -> Tensor:
-    shown: Tensor = model.task._normalised(images.float() / 255.0)
+    shown: Tensor = model.task.normalised(images.float() / 255.0)
     return shown

@@ -2,15 +2,16 @@
 
 import io
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.api.examples import Drawing, chosen, examples, overviews
-from regard.api.model import Model
-from regard.base import require
+from regard.api.examples import Drawing, chosen, examples, overlaid, overviews
+from regard.api.model import Model, Picture
+from regard.base import ConfigError, require
 from regard.viz import save
 
 _DPI = 144  # one and a half times that of a page, so that pictures are sharp there
@@ -32,6 +33,30 @@ def draw(model: Model, split: str, folder: Path, *, samples: int = 4) -> list[Pa
     if moving is not None and moving.animate is not None:
         written.append(moving.animate(folder / f"{moving.name}.gif", False))
     return written
+
+
+def beside(models: Sequence[Model], image: Picture, *, beam: int | None = None, dark: bool = False) -> Any:
+    """What several models say of one picture and where each word looked, one below the other; the axes, for `save`."""
+    if not models:
+        raise ConfigError("there is nothing to draw", got="no models", expected="one or more")
+    said = [model.caption(image, beam=beam) for model in models]
+    return overlaid(dict(zip(labels(models), said, strict=True)), dark)
+
+
+def labels(models: Sequence[Model]) -> list[str]:
+    """What tells captioning models apart: how they look ("soft", "hard", …), else their names, else also numbers."""
+    looks, names = [_look(model.recipe.model) for model in models], [model.name for model in models]
+    for found in (looks, names):
+        if len(set(found)) == len(found):
+            return found
+    return [f"{number} {name}" for number, name in enumerate(names, 1)]
+
+
+def _look(config: Any) -> str:
+    if config.mean_pooled:
+        return "mean"
+    align: str = config.align
+    return {"softmax": "soft", "sample": "hard"}.get(align, align)
 
 
 def rendered(drawing: Drawing, *, dark: bool) -> bytes:

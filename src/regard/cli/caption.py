@@ -12,25 +12,33 @@ from regard.viz.heatmap import FORMATS
 
 
 def caption(asked: Namespace) -> None:
-    """Print a caption for each picture; with --nbest the score before it, of several pictures the name before all."""
+    """Print a caption for each picture; with --nbest the score before it, of several pictures the name before all.
+
+    With --beside the captions of the other runs follow, each after what tells the runs apart.
+    """
     check_format("--overlay", asked.overlay, FORMATS)
-    model = api.load(asked.run, device=asked.device)
-    model.must_be("captioning", "pictures")
+    models = [api.load(run, device=asked.device) for run in (asked.run, *asked.beside)]
+    for model in models:
+        model.must_be("captioning", "pictures")
+    labels = api.labels(models)
     count, number = len(asked.pictures), 0
     for chunk in chunks(asked.pictures):
-        for several in model.captions(chunk, beam=asked.beam, nbest=asked.nbest):
+        found = [model.captions(chunk, beam=asked.beam, nbest=asked.nbest) for model in models]
+        for by_model in zip(*found, strict=True):
             number += 1
-            for one in several:
-                parts = [one.name] * (count > 1) + [f"{one.score:8.3f}"] * (asked.nbest > 1) + [one.text]
-                print("\t".join(parts), flush=True)
+            for label, several in zip(labels, by_model, strict=True):
+                for one in several:
+                    parts = [one.name] * (count > 1) + [label] * (len(models) > 1)
+                    print("\t".join([*parts, *[f"{one.score:8.3f}"] * (asked.nbest > 1), one.text]), flush=True)
             if asked.overlay is not None:
-                path = numbered(asked.overlay, number, count)
-                print(save(_overlaid(model, several[0]), path), file=sys.stderr)
+                best = [_drawable(model, several[0]) for model, several in zip(models, by_model, strict=True)]
+                together = best[0] if len(best) == 1 else dict(zip(labels, best, strict=True))
+                print(save(api.overlaid(together), numbered(asked.overlay, number, count)), file=sys.stderr)
 
 
-def _overlaid(model: api.Model, found: Caption) -> object:
+def _drawable(model: api.Model, found: Caption) -> Caption:
     if found.weights is None:
         raise RegardError(f"{model.name} has no attention", got="model.mean_pooled", cure="draw a model that has")
     if not found.tokens:
         raise RegardError("there is nothing to draw", got=f"no words for {found.name}")
-    return api.overlaid(found)
+    return found

@@ -72,6 +72,8 @@ def parser() -> argparse.ArgumentParser:
     caption.add_argument("run", help="a run folder")
     caption.add_argument("pictures", nargs="+", metavar="picture", help="PNG, JPEG, WebP, … files")
     caption.add_argument("--overlay", metavar="FILE", help="draw where each word looked: .png .pdf .svg")
+    caption.add_argument("--beside", nargs="+", action="extend", default=[], metavar="RUN",
+                         help="what other runs say of the same pictures; --overlay draws all together")  # fmt: skip
     caption.add_argument("--beam", type=int, help="beams (default: the recipe's)")
     caption.add_argument("--nbest", type=int, default=1, help="captions of each picture (default: 1)")
     caption.add_argument("--device", default="auto", help="cpu, cuda or auto (default)")

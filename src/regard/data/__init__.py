@@ -5,6 +5,7 @@ from typing import Any
 
 from regard.data.batch import Batch, Pair, TokenBatches, collate, evaluation_batches
 from regard.data.canvas import Canvas, paint
+from regard.data.captions import CaptionBatches
 from regard.data.digits import mnist
 from regard.data.download import DownloadError, cache_folder, find
 from regard.data.europarl import europarl as _europarl
@@ -52,6 +53,7 @@ __all__ = [
     "Batch",
     "Box",
     "Canvas",
+    "CaptionBatches",
     "Captions",
     "Codec",
     "DataError",

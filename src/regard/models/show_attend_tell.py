@@ -46,6 +46,7 @@ class ShowAttendTellConfig:
     feature_dropout: float = 0.0  # on places
     encoder: str | None = None  # "efficientnet_lite0": an encoder inside, to be fine-tuned; None: features come in
     encoder_stage: int = 8
+    encoder_frozen: int = 0  # its stem and the stages below this number stay as they are; 0: all of it learns
     encoder_rate: float = 0.1  # its learning rate, as a share of the others'
 
 
@@ -98,7 +99,9 @@ class ShowAttendTell(nn.Module):
         _check(config)
         self.config = config
         embed, hidden = config.embed_dim, config.hidden_dim
-        self.encoder = None if config.encoder is None else efficientnet_lite0(stage=config.encoder_stage)
+        self.encoder = None
+        if config.encoder is not None:
+            self.encoder = efficientnet_lite0(stage=config.encoder_stage, frozen=config.encoder_frozen)
         self.project = None if config.project_dim is None else nn.Linear(config.feature_dim, config.project_dim)
         width = config.project_dim or config.feature_dim
         self.embedding = nn.Embedding(config.vocabulary, embed, padding_idx=0)  # E
@@ -182,21 +185,29 @@ class ShowAttendTell(nn.Module):
         return Step(self._logits(word, state.hidden, context), state, weights)
 
     def forward(self, features: Shaped[Tensor, "..."], inputs: Int[Tensor, "b t"]) -> Captioned:
-        """Word after word; all that does not depend on the word before is done for all words at once."""
+        """Word after word; all that does not depend on the word before is done for all words at once.
+
+        Of a pictures and b = a · m captions, captions p · m … p · m + m − 1 are of picture p: it is encoded once, and
+        they share its places and their dropout.
+        """
+        captions = _captions_each(features, inputs)
         state = self.init_state(self.encode(features))
+        hidden, cell = (part.repeat_interleave(captions, 0) for part in (state.hidden, state.cell))
+        state = State(hidden, cell, state.places)
         words = self.embed_dropout(self.embedding(inputs))
         gates = self.word_gates(words)
         weight = self.state_gates.weight.to(_dtype(self.state_gates.weight))  # cast once, not at every word
         coin = None
         if self.sample is not None and self.training:
             coin = torch.rand(len(inputs), device=inputs.device) >= self.config.semi_sampling
-        hidden, contexts, looks = [], [], []
+            coin = coin.view(len(features), captions)
+        written, contexts, looks = [], [], []
         for gate in gates.unbind(1):
             state, context, look = self._advance(gate, state, weight, coin)
-            hidden.append(state.hidden)
+            written.append(state.hidden)
             contexts.append(context)
             looks.append(look)
-        logits = self._logits(words, torch.stack(hidden, 1), torch.stack(contexts, 1))
+        logits = self._logits(words, torch.stack(written, 1), torch.stack(contexts, 1))
         names = ("weights", "expected", "log_prob", "entropy")
         seen = {name: _stacked([getattr(look, name) for look in looks]) for name in names}
         return Captioned(logits, **seen, baseline=self.baseline)
@@ -206,7 +217,7 @@ class ShowAttendTell(nn.Module):
         word: Float[Tensor, "n g"],
         state: State,
         weight: Float[Tensor, "g s"],
-        coin: Bool[Tensor, " n"] | None,
+        coin: Bool[Tensor, "a w"] | None,
     ) -> tuple[State, Float[Tensor, "n c"], Look]:
         """(1)–(3): from h_{t−1} and c_{t−1} to h_t and c_t."""
         places: Places = state.places.value
@@ -221,7 +232,7 @@ class ShowAttendTell(nn.Module):
         hidden = torch.sigmoid(leave) * torch.tanh(cell)
         return State(hidden.to(state.hidden.dtype), cell, state.places), context, look
 
-    def _look(self, query: Float[Tensor, "a w d"], places: Places, coin: Bool[Tensor, " a"] | None) -> Look:
+    def _look(self, query: Float[Tensor, "a w d"], places: Places, coin: Bool[Tensor, "a w"] | None) -> Look:
         """Where to look, and what is there: e_ti (4), α_ti (5), ẑ_t (6)."""
         if self.attention is None:
             mean = places.values.mean(1, keepdim=True)
@@ -237,10 +248,10 @@ class ShowAttendTell(nn.Module):
         expected = self.attention.align(scores).weights
         chosen = self.sample(scores)  # s_t ~ Multinoulli(α_t) (8)
         assert chosen.log_prob is not None
-        choice = coin.view(-1, 1, 1)
+        choice = coin.unsqueeze(-1)
         weights = torch.where(choice, chosen.weights, expected)
         context = weights.to(places.values.dtype) @ places.values  # ẑ_t = a_{s_t} (9), or its mean
-        return Look(context, weights, expected, chosen.log_prob.masked_fill(~choice.squeeze(-1), 0.0), chosen.entropy)
+        return Look(context, weights, expected, chosen.log_prob.masked_fill(~coin, 0.0), chosen.entropy)
 
     def _logits(
         self, word: Float[Tensor, "*b m"], hidden: Float[Tensor, "*b n"], context: Float[Tensor, "*b d"]
@@ -262,14 +273,30 @@ def _dtype(weight: Tensor) -> torch.dtype:
 
 
 def _stacked(parts: list[Tensor | None]) -> Tensor | None:
-    """[a 1 …] of each word → [b t …]."""
-    real = [part for part in parts if part is not None]
-    return torch.cat(real, 1) if real else None
+    """[a w …] of each word → [b t …], b = a · w."""
+    real = [part.flatten(0, 1) for part in parts if part is not None]
+    return torch.stack(real, 1) if real else None
+
+
+def _captions_each(features: Shaped[Tensor, "..."], inputs: Int[Tensor, "b t"]) -> int:
+    """How many captions there are of each picture."""
+    pictures, captions = len(features), len(inputs)
+    if pictures == 0 or captions % pictures:
+        raise ShapeError(
+            "captions do not go evenly into pictures",
+            got=f"{captions} captions of {pictures} pictures",
+            expected="the same number for each picture, one after the other",
+            cure="repeat a caption, or its picture, until they do",
+        )
+    return captions // pictures
 
 
 def _check(config: ShowAttendTellConfig) -> None:
     if config.encoder not in (None, "efficientnet_lite0"):
         raise ConfigError("model.encoder", got=repr(config.encoder), expected="None or 'efficientnet_lite0'")
+    if config.encoder is None and config.encoder_frozen:
+        cure = "task.finetune=true puts the encoder into the model"
+        raise ConfigError("model.encoder_frozen", got=config.encoder_frozen, expected="0 without an encoder", cure=cure)
     if config.at_test not in ("expected", "argmax"):
         raise ConfigError("model.at_test", got=repr(config.at_test), expected="'expected' or 'argmax'")
     if not 0 <= config.semi_sampling <= 1:

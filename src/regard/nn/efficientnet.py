@@ -1,7 +1,8 @@
 """EfficientNet-Lite0 (Tan & Le 2019; the lite series of 2020) as an encoder of pictures, and the door for any other.
 
 EfficientNet-B0 without squeeze-and-excitation and with ReLU6. The padding is TensorFlow's: ⌈size / stride⌉ places come
-out, and where the padding is odd the larger half is at the right and at the bottom.
+out, and where the padding is odd the larger half is at the right and at the bottom. While the statistics of a batch
+normalisation are fixed it is part of the convolution before it, in training too.
 """
 
 import hashlib
@@ -73,6 +74,7 @@ class Backbone(nn.Module):
             self.register_buffer(name, torch.tensor(list(several)).view(3, 1, 1), persistent=False)
         self.mean: Tensor
         self.scale: Tensor
+        self._hold_statistics()
 
     def forward(self, images: Float[Tensor, "b 3 h w"]) -> Features:
         """Vectors of all places."""
@@ -89,10 +91,13 @@ class Backbone(nn.Module):
     def train(self, mode: bool = True) -> "Backbone":
         """Training or not, but for batch normalisation."""
         super().train(mode)
+        self._hold_statistics()
+        return self
+
+    def _hold_statistics(self) -> None:
         for module in self.modules():
             if isinstance(module, nn.modules.batchnorm._BatchNorm):
                 module.eval()
-        return self
 
 
 class Patches(nn.Module):
@@ -118,16 +123,40 @@ class SameConv(nn.Conv2d):
 
     def forward(self, x: Float[Tensor, "b c h w"]) -> Float[Tensor, "b d r s"]:
         """⌈h / stride⌉ × ⌈w / stride⌉ places."""
+        return self.convolve(x, self.weight, None)
+
+    def convolve(
+        self, x: Float[Tensor, "b c h w"], weight: Float[Tensor, "d e k k"], bias: Float[Tensor, " d"] | None
+    ) -> Float[Tensor, "b d r s"]:
+        """The same with another weight and a bias."""
         kernel, stride = self.kernel_size[0], self.stride[0]
         down, right = (max((-(-size // stride) - 1) * stride + kernel - size, 0) for size in x.shape[2:])
         if down % 2 or right % 2:
             x = F.pad(x, (right // 2, right - right // 2, down // 2, down - down // 2))
-            return F.conv2d(x, self.weight, stride=stride, groups=self.groups)
-        return F.conv2d(x, self.weight, stride=stride, padding=(down // 2, right // 2), groups=self.groups)
+            return F.conv2d(x, weight, bias, stride=stride, groups=self.groups)
+        return F.conv2d(x, weight, bias, stride=stride, padding=(down // 2, right // 2), groups=self.groups)
+
+
+def normalised(x: Float[Tensor, "b c h w"], conv: SameConv, norm: nn.BatchNorm2d) -> Float[Tensor, "b d r s"]:
+    """norm(conv(x)); with fixed statistics one convolution, of weight w γ / √(σ² + ε) and bias β − μ γ / √(σ² + ε).
+
+    Both are made anew at each call, so w, γ and β learn as they would apart.
+    """
+    if norm.training or norm.running_var is None or norm.running_mean is None:
+        apart: Tensor = norm(conv(x))
+        return apart
+    scale = norm.weight * (norm.running_var + norm.eps).rsqrt()
+    bias = torch.addcmul(norm.bias, norm.running_mean, scale, value=-1)
+    return conv.convolve(x, (conv.weight * scale.view(-1, 1, 1, 1)).to(x.dtype), bias.to(x.dtype))
 
 
 def _norm(channels: int) -> nn.BatchNorm2d:
     return nn.BatchNorm2d(channels, eps=1e-3, momentum=0.01)
+
+
+def _relu6(x: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c h w"]:
+    """In place: no convolution needs what it gave."""
+    return F.relu6(x, inplace=True)
 
 
 class InvertedBlock(nn.Module):
@@ -146,9 +175,9 @@ class InvertedBlock(nn.Module):
         """[b inside h w] → [b outside h/stride w/stride]."""
         wide = x
         if self.expand is not None and self.expand_norm is not None:
-            wide = F.relu6(self.expand_norm(self.expand(x)))
-        wide = F.relu6(self.depthwise_norm(self.depthwise(wide)))
-        narrow: Tensor = self.project_norm(self.project(wide))
+            wide = _relu6(normalised(x, self.expand, self.expand_norm))
+        wide = _relu6(normalised(wide, self.depthwise, self.depthwise_norm))
+        narrow = normalised(wide, self.project, self.project_norm)
         return x + narrow if self.adds else narrow
 
 
@@ -160,16 +189,20 @@ class EfficientNetLite0(nn.Module):
     | channels | 16 | 24 | 40 | 80 | 112 | 192 | 320 | 1280 |
     | stride   | 2  | 4  | 8  | 16 | 16  | 32  | 32  | 32   |
 
-    With `classes` (stage 8) it is the whole classifier: logits [b classes].
+    With `classes` (stage 8) it is the whole classifier: logits [b classes]. With `frozen` the stem and the stages below
+    that number do not learn; no gradient goes there, and nothing is kept for one.
     """
 
-    def __init__(self, stage: int = TOP, *, classes: int | None = None) -> None:
+    def __init__(self, stage: int = TOP, *, classes: int | None = None, frozen: int = 0) -> None:
         super().__init__()
         if not 1 <= stage <= TOP:
             raise ConfigError("EfficientNetLite0 stage", got=stage, expected=f"1 to {TOP}")
         if classes is not None and stage != TOP:
             raise ConfigError("EfficientNetLite0 classes", got=f"stage {stage}", expected=f"stage {TOP}")
-        self.stage = stage
+        if not 0 <= frozen <= stage:
+            cure = "the last stage learns, or none does"
+            raise ConfigError("EfficientNetLite0 frozen", got=frozen, expected=f"0 to {stage}, the stage", cure=cure)
+        self.stage, self.frozen = stage, frozen
         self.stem, self.stem_norm = SameConv(3, STEM, 3, stride=2), _norm(STEM)
         blocks, inside = [], STEM
         for expansion, outside, repeats, stride, kernel in STAGES[:stage]:
@@ -182,22 +215,29 @@ class EfficientNetLite0(nn.Module):
         self.head_norm = _norm(HEAD) if stage == TOP else None
         self.classifier = None if classes is None else nn.Linear(HEAD, classes)
         self.channels = HEAD if stage == TOP else inside
+        self._still = sum(repeats for _, _, repeats, _, _ in STAGES[: max(frozen - 1, 0)])  # blocks that do not learn
+        for part in [self.stem, self.stem_norm, *self.blocks[: self._still]] if frozen else []:
+            part.requires_grad_(False)
 
     def forward(self, images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "..."]:
         """[b channels h/stride w/stride], rounded up; pictures are normalised already."""
-        x = F.relu6(self.stem_norm(self.stem(images)))
-        for block in self.blocks:
+        blocks = list(self.blocks)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.frozen):
+            x = _relu6(normalised(images, self.stem, self.stem_norm))
+            for block in blocks[: self._still]:
+                x = block(x)
+        for block in blocks[self._still :]:
             x = block(x)
         if self.head is not None and self.head_norm is not None:
-            x = F.relu6(self.head_norm(self.head(x)))
+            x = _relu6(normalised(x, self.head, self.head_norm))
         return x if self.classifier is None else self.classifier(x.mean((2, 3)))
 
 
 def efficientnet_lite0(
-    weights: str | PathLike[str] | None = None, *, stage: int = TOP, classes: int | None = None
+    weights: str | PathLike[str] | None = None, *, stage: int = TOP, classes: int | None = None, frozen: int = 0
 ) -> Backbone:
     """EfficientNet-Lite0 as an encoder, with the published weights of a file or, without one, with random ones."""
-    module = EfficientNetLite0(stage, classes=classes)
+    module = EfficientNetLite0(stage, classes=classes, frozen=frozen)
     if weights is not None:
         load_published(module, weights)
     backbone = Backbone(module, channels=module.channels, mean=_MEAN, scale=_SCALE)

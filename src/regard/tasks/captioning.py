@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from regard.base import ConfigError, did_you_mean, write_atomically
 from regard.data import BOS, EOS, PAD, UNK, Batch, Pair, TokenBatches, Vocabulary, evaluation_batches
+from regard.data.captions import CaptionBatches
 from regard.data.flickr8k import Captions, caption_tokens, flickr8k, read_captions, split_captions
 from regard.data.images import Box, fit_box, read_image
 from regard.data.shapes import shapes
@@ -49,6 +50,7 @@ class CaptioningConfig:
     min_count: int = 5  # words that are rarer are unknown
     max_words: int = 40  # longer captions are left out of training; none is written
     batch_size: int = 64  # captions
+    captions_per_picture: int = 1  # of a batch; a picture is shown and encoded once for all of them
     fit: int | None = None  # pad lengths to multiples of this, batches to their full size: few shapes for train.capture
     smoothing: float = 0.0  # of labels
     doubly_stochastic: float = 1.0  # λ (14): every place shall get a weight of about 1 in all; 0: none
@@ -157,18 +159,15 @@ class Captioning:
 
     # ── training ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def batches(self, *, seed: int, rank: int = 0, world: int = 1) -> TokenBatches:
-        """Captions of like length, each with the number of its picture as `source`."""
-        config = self.config
-        return TokenBatches(
-            self._encoded("train", self.config.max_words),
-            batch_size=config.batch_size,
-            seed=seed,
-            rank=rank,
-            world=world,
-            source_eos=False,
-            fit=None if config.fit is None else (-(-config.batch_size // world), config.fit),
-        )
+    def batches(self, *, seed: int, rank: int = 0, world: int = 1) -> TokenBatches | CaptionBatches:
+        """Captions of like length, each with the number of its picture as `source`; those of a picture together."""
+        config, each = self.config, self.config.captions_per_picture
+        pairs = self._encoded("train", config.max_words)
+        options: dict[str, Any] = {"batch_size": config.batch_size, "seed": seed, "rank": rank, "world": world}
+        if each > 1:
+            return CaptionBatches(pairs, captions=each, fit=config.fit, **options)
+        fit = None if config.fit is None else (-(-config.batch_size // world), config.fit)
+        return TokenBatches(pairs, source_eos=False, fit=fit, **options)
 
     def loss(self, model: Callable[..., Any], batch: Batch) -> Loss:
         """Σ over captions of −log p(y | a) + λ Σ_i (1 − Σ_t α_ti)², which is N times the paper's mean (14).
@@ -177,7 +176,7 @@ class Captioning:
         places cannot carry.
         """
         config, real = self.config, batch.targets != PAD
-        out = model(self._shown(batch.source[:, 0]), batch.inputs)
+        out = model(self._shown(batch.source[:: config.captions_per_picture, 0]), batch.inputs)
         total = token_loss(out.logits, batch.targets, smoothing=config.smoothing, ignore=PAD)
         figures = {"cross_entropy": total}
         if config.doubly_stochastic and out.expected is not None:
@@ -372,6 +371,9 @@ def _check(config: CaptioningConfig) -> None:
     for name in ("doubly_stochastic", "reward", "entropy", "jitter"):
         if getattr(config, name) < 0:
             raise ConfigError(f"task.{name}", got=getattr(config, name), expected="0 or more")
+    if not 1 <= config.captions_per_picture <= config.batch_size:
+        got, expected = config.captions_per_picture, f"1 to task.batch_size, which is {config.batch_size}"
+        raise ConfigError("task.captions_per_picture", got=got, expected=expected)
     if config.finetune and config.encoder.name != "efficientnet_lite0":
         raise ConfigError("task.finetune", got=config.encoder.name, expected="task.encoder.name=efficientnet_lite0")
     if config.jitter and not config.finetune:

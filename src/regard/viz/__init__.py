@@ -5,12 +5,14 @@ from regard.viz.gates import gate_histograms, gate_profiles
 from regard.viz.glimpses import glimpse_animation, glimpse_path
 from regard.viz.heatmap import heatmap, heatmaps, save
 from regard.viz.maps import position_maps
+from regard.viz.overlay import Told, overlay, overlays
 from regard.viz.page import RunReport, Sample, report_page
 
 __all__ = [
     "LengthBucket",
     "RunReport",
     "Sample",
+    "Told",
     "gate_histograms",
     "gate_profiles",
     "glimpse_animation",
@@ -19,6 +21,8 @@ __all__ = [
     "heatmaps",
     "length_curves",
     "loss_curves",
+    "overlay",
+    "overlays",
     "position_maps",
     "report_page",
     "save",

@@ -1,7 +1,7 @@
 """Where a caption looked: the picture, then one panel a word with the weights over it, as in Xu et al. 2015."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,15 @@ _GAP = 0.08
 _WORD = 0.26  # inches for a word above its panel
 _DIM = 0.4  # how bright the picture is where no weight lies
 _UNSEEN = 0.5  # times that, outside of what the model saw
+
+
+class Told(NamedTuple):
+    """A caption and where its words looked."""
+
+    words: Sequence[str]
+    weights: Any  # [t k]
+    grid: tuple[int, int]  # rows and columns of the k places
+    box: Sequence[int | float] | None = None  # which the grid fills: left, top, right, bottom; None: the whole picture
 
 
 def spread(
@@ -71,25 +80,34 @@ def overlay(
     same picture, such as {"soft": (words, weights), "hard": (words, weights)}: one below the other. Longer captions go
     on in the next line. Returns the grid of axes, which `save` writes; those without a panel are hidden.
     """
+    captions = rows if rows is not None else {"": (words or [], weights)}
+    told = {name: Told(each, given, grid, box) for name, (each, given) in captions.items()}
+    return overlays(image, told, per_row=per_row, smooth=smooth)
+
+
+def overlays(image: Any, captions: Mapping[str, Told], *, per_row: int = 8, smooth: int | float = 0.5) -> Grid:
+    """Several captions of one picture, one below the other, each with its name; each may have places of its own.
+
+    As `overlay` with `rows`, for models that see the picture in different ways: a grid and a box for each caption.
+    """
     picture = _picture(image)
-    captions = dict(rows) if rows is not None else {"": (words or [], weights)}
     if not captions:
         raise ShapeError("there is nothing to draw", got="no captions", expected="words and their weights")
     if per_row < 1:
         raise ConfigError("per_row", got=per_row, expected="1 or more")
-    lines = [line for name, (each, given) in captions.items() for line in _lines(name, each, given, per_row)]
-    axes = _panels(picture.shape[:2], len(lines), 1 + max(len(line) for _, line in lines))
+    lines = [(told, *line) for name, told in captions.items() for line in _lines(name, told, per_row)]
+    axes = _panels(picture.shape[:2], len(lines), 1 + max(len(line) for _, _, line in lines))
     grey = picture @ [0.299, 0.587, 0.114]
-    seen = spread(np.ones(1), (1, 1), picture.shape[:2], box, smooth=0.0)
-    ground = _DIM * grey * np.where(seen > 0, 1.0, _UNSEEN)
-    for row, (name, line) in enumerate(lines):
+    for row, (told, name, line) in enumerate(lines):
         if name is not None:
             axes[row, 0].set_visible(True)
             axes[row, 0].imshow(picture, aspect="auto", interpolation="bilinear")
             if name:
                 _above(axes[row, 0], name, left=True)
+        seen = spread(np.ones(1), (1, 1), picture.shape[:2], told.box, smooth=0.0)
+        ground = _DIM * grey * np.where(seen > 0, 1.0, _UNSEEN)
         for ax, (word, weight) in zip(axes[row, 1:], line, strict=False):
-            light = spread(weight, grid, picture.shape[:2], box, smooth=smooth)
+            light = spread(weight, told.grid, picture.shape[:2], told.box, smooth=smooth)
             shade = ground + (1 - _DIM) * light * (1 + grey) / 2  # what is dark in the picture glows too
             ax.set_visible(True)
             ax.imshow(np.repeat(shade[..., None], 3, -1), aspect="auto", interpolation="bilinear")
@@ -142,10 +160,9 @@ def _picture(image: Any) -> Numbers:
     return np.clip(scaled.astype(np.float64), 0, 1)
 
 
-def _lines(
-    name: str, words: Sequence[str], weights: Any, per_row: int
-) -> list[tuple[str | None, list[tuple[str, Numbers]]]]:
+def _lines(name: str, told: Told, per_row: int) -> list[tuple[str | None, list[tuple[str, Numbers]]]]:
     """The panels of one caption, line by line; its name stands at the first."""
+    words, weights = told.words, told.weights
     if not len(words):
         raise ShapeError("there is nothing to draw", got="a caption without words", expected="one word or more")
     array = np.asarray(_plain(weights), dtype=np.float64)
