@@ -6,7 +6,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip install --disable-pip-version-check
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-compile  # what is imported is compiled then
 READY := .venv/.ready-$(shell cat requirements.txt pyproject.toml | cksum | cut -d' ' -f1)
 TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
 HOOK := --jaxtyping-packages=regard,beartype.beartype

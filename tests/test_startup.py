@@ -26,8 +26,9 @@ def test_import_adds_little_to_torch() -> None:
     names = "attend, Attention, MultiHead, Mask, trace, lookup, SCORES, ALIGNS"
     clock = "time.perf_counter()"
     code = f"import time, torch; t = {clock}; import regard; from regard import {names}; print({clock} - t)"
-    runs = [subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True) for _ in range(3)]
-    assert min(float(run.stdout) for run in runs) <= 0.3
+    call = [sys.executable, "-c", code]
+    times = (float(subprocess.run(call, check=True, capture_output=True, text=True).stdout) for _ in range(3))
+    assert any(time <= 0.3 for time in times)  # the machine may be busy with something else
 
 
 def test_help_does_not_wait_for_torch() -> None:
