@@ -37,9 +37,7 @@ def test_what_is_refused(settings: dict[str, Any], message: str) -> None:
 
 @pytest.mark.bare
 def test_an_unknown_precision() -> None:
-    with pytest.raises(
-        ConfigError, match=r"train.precision: got 'float16'; expected one of float32, tf32, bf"
-    ):
+    with pytest.raises(ConfigError, match=r"train.precision: got 'float16'; expected one of float32, tf32, bf"):
         Train(precision="float16")  # type: ignore[arg-type]
 
 
