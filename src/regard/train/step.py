@@ -108,7 +108,7 @@ class CapturedStepper(Stepper):
         self.graphs: dict[tuple[Any, ...], tuple[torch.cuda.CUDAGraph, dict[str, Tensor]]] = {}
         self.scale = torch.ones((), device=self.world.device)
         self.pool = torch.cuda.graph_pool_handle()
-        self.side = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # of its own: products keep notes by stream
+        self.side = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # its own: cuBLAS has a work space by stream
 
     def update(self, batches: Sequence[Batch], count: int, rate: float, step: int) -> None:
         """Copy the batch to its place and replay."""
