@@ -141,6 +141,7 @@ def test_two_processes_train_one_model(text: Path, trained: Path, tmp_path: Path
 # ── pictures, from the first step to the report ─────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.bare
 def test_a_model_learns_where_to_look(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """ram/mini as it stands: trained, evaluated, drawn, used, reported."""
     folder, page = tmp_path / "run", tmp_path / "report.html"
@@ -165,6 +166,7 @@ def test_a_model_learns_where_to_look(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "data:image/gif" in page.read_text()
 
 
+@pytest.mark.bare
 def test_a_model_learns_to_say_what_it_sees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """show_attend_tell/shapes as it stands."""
     folder, page = tmp_path / "run", tmp_path / "report.html"

@@ -70,6 +70,7 @@ def test_all_weight_on_one_annotation_is_a_decoder_fed_with_it() -> None:
     torch.testing.assert_close(model.step(inputs[:, 0], only).state.hidden, hidden)
 
 
+@pytest.mark.bare
 def test_learns_to_copy_and_looks_where_it_copies() -> None:
     torch.manual_seed(1)
     sizes = {"embed_dim": 16, "hidden_dim": 32, "align_dim": 16, "maxout_dim": 16}
