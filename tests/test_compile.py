@@ -43,7 +43,7 @@ SCORES: list[Score] = [
     Distance("gaussian", log=True),
 ]  # fmt: skip
 ALIGNS: list[Align] = [
-    Softmax(), Softmax(0.5), Sparsemax(), Entmax(1.5), Entmax(1.5, learned=True), Normalize(), Sigmoid(),
+    Softmax(), Softmax(0.5), Sparsemax(), Entmax(1.5), Entmax(1.3), Entmax(1.5, learned=True), Normalize(), Sigmoid(),
     TopK(2), Hard(), Hard("sample"), LocalMonotonic(1), LocalPredictive(4, window=2), Monotonic(noise=0.0),
 ]  # fmt: skip
 
@@ -103,8 +103,8 @@ def test_every_alignment_compiles(align: Align) -> None:
     same_with_gradients(layer, compiled, (torch.randn(2, 3, 4), torch.randn(2, 5, 4), torch.randn(2, 5, 3)))
 
 
-@pytest.mark.parametrize("position", [Rotary(), ALiBi(2), Relative(2, 4)], ids=describe)
-def test_a_model_compiles(position: Position) -> None:
+@pytest.mark.parametrize("position", [None, Rotary(), ALiBi(2), Relative(2, 4)], ids=describe)
+def test_a_model_compiles(position: Position | None) -> None:
     model = Encoder(position)
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
     same_with_gradients(model, compiled, example())

@@ -231,7 +231,8 @@ def gather(recipe: str, asked: argparse.Namespace) -> None:
             for key in values[0]
         }
     how = "--together" if asked.together else f"--jobs {asked.jobs}"
-    command = f"python tools/reproduce.py {recipe} --seeds {asked.seeds} {how}"
+    beside = " ".join(dict.fromkeys([recipe, *asked.recipes]))  # what shared the machine is part of its minutes
+    command = f"python tools/reproduce.py {beside} --seeds {asked.seeds} {how}"
     command += f" --variant {asked.variant}" if asked.variant else ""
     command += f" --splits {' '.join(asked.splits)}"
     command += f" --set {' '.join(asked.settings)}" if asked.settings else ""

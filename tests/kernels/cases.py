@@ -161,14 +161,14 @@ def test_many_causal_with_few_keys() -> None:
 
 @pytest.mark.parametrize("scale", [1.0, 30.0])
 def test_many_tiles_and_chunks(scale: float) -> None:
-    """Three tiles of queries, two of keys, a chunk for each tile of queries, walks that are split."""
+    """Three tiles along each axis, a chunk for each tile of queries, walks that are split."""
     from regard.kernels import gradients, parts, tiled
 
-    tensors = inputs(1, 40, 31, 6, 20, scale=scale)
+    tensors = inputs(1, 40, 35, 6, 20, scale=scale)
     tensors[3][2:] *= 0.1
-    rules = {"lengths": torch.tensor([29], device=DEVICE), "window": (20, 9)}
+    rules = {"lengths": torch.tensor([33], device=DEVICE), "window": (20, 9)}
     blocks = tiled.Blocks(
-        queries=16, keys=16, mix_queries=16, mix_keys=16, own=16, features=16, chunk=16 * 32, backward_chunk=16 * 32
+        queries=16, keys=16, mix_queries=16, mix_keys=16, own=16, features=16, chunk=16 * 48, backward_chunk=16 * 48
     )
     grad = torch.randn(1, 40, 20, device=DEVICE)
     around = parts.Rules(lengths=rules["lengths"], before=20, after=9)
