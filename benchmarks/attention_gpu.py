@@ -39,6 +39,12 @@ def eager(query: Tensor, keys: Tensor, values: Tensor, v: Tensor) -> Tensor:
     return scores.softmax(-1) @ values
 
 
+def summed(query: Tensor, keys: Tensor, values: Tensor, v: Tensor) -> Tensor:
+    """The same with a sum in place of the product with v, for which cuBLAS has kernels that racecheck dislikes."""
+    scores = (torch.tanh(query.unsqueeze(-2) + keys.unsqueeze(-3)) * v).sum(-1)
+    return scores.softmax(-1) @ values
+
+
 def ours(query: Tensor, keys: Tensor, values: Tensor, v: Tensor) -> Tensor:
     return fused_additive(query, keys, values, v)[0]
 
@@ -104,10 +110,10 @@ def gate_additive() -> None:
                                       (2, 129, 128, 1, torch.bfloat16), (2, 64, 256, 30, torch.float16)):  # fmt: skip
         given = inputs(n, q, width, dtype, scale)
         double = [part.detach().double().requires_grad_() for part in given]
-        exact = eager(*double)
+        exact = summed(*double)
         outer = torch.randn_like(exact)
         wanted = [exact, *torch.autograd.grad(exact, double, outer)]
-        for which, call in (("eager", eager), ("ours", ours)):
+        for which, call in (("eager", summed), ("ours", ours)):
             out = call(*given)
             errors = [
                 error(a, b)

@@ -223,7 +223,7 @@ def test_mirrored_pictures() -> None:
     store, numbers = made._store("train", torch.device("cpu")), torch.arange(12)
     assert len(store) == 24
     assert len(made._store("valid", torch.device("cpu"))) == 4
-    assert torch.equal(made._plain("train", torch.device("cpu")), store[:12])
+    assert torch.equal(made._plain(nn.Linear(1, 1), "train"), store[:12])
     shown = made._shown(numbers)
     plain = [torch.equal(shown[n], store[n]) for n in range(12)]
     turned = [torch.equal(shown[n], store[12 + n]) for n in range(12)]
@@ -254,7 +254,12 @@ def test_views_are_cut_and_turned_by_chance() -> None:
         places.add(found[0])
     assert len(places) > 4
     assert made._store("valid", torch.device("cpu")).shape == (4, 3, 56, 56)
-    assert torch.equal(made._plain("train", torch.device("cpu")), store[..., 4:60, 4:60])
+
+    class Eye(nn.Linear):
+        def see(self, images: Tensor) -> Tensor:
+            return images
+
+    assert torch.equal(made._plain(Eye(1, 1), "train"), store[..., 4:60, 4:60])
 
 
 def test_fine_tuning_starts_from_the_encoder_at_hand() -> None:
@@ -270,6 +275,18 @@ def test_fine_tuning_starts_from_the_encoder_at_hand() -> None:
     config = made.fill(Config())
     assert (config.encoder, config.encoder_stage, config.feature_dim) == ("efficientnet_lite0", 1, 16)
     assert made._store("valid", torch.device("cpu")).shape == (4, 3, 16, 16)
+
+
+def test_evaluation_encodes_each_picture_once() -> None:
+    config = CaptioningConfig(
+        "shapes", encoder=EncoderConfig(size=16, stage=1, keep=False), finetune=True, min_count=1, max_words=4
+    )
+    made = Captioning(config, splits=several(3), encoder=efficientnet_lite0(stage=1))
+    model, seen = tiny(made).eval(), list[int]()
+    assert model.encoder is not None
+    model.encoder.register_forward_hook(lambda module, given, out: seen.append(len(given[0])))
+    made.evaluate(model, "valid", full=True)
+    assert sum(seen) == len(SMALL["valid"])
 
 
 # ── several captions of a picture, early stages that stay ───────────────────────────────────────────────────────────

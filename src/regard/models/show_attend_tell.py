@@ -143,19 +143,24 @@ class ShowAttendTell(nn.Module):
         """Shares of the learning rate, by the beginning of a parameter's name; 1 for all others."""
         return {} if self.encoder is None else {"encoder.": self.config.encoder_rate}
 
+    def see(self, images: Shaped[Tensor, "b 3 h w"]) -> Float[Tensor, "b k d"]:
+        """Features of pictures (0 to 255), by the encoder inside."""
+        if self.encoder is None:
+            raise ShapeError(
+                "pictures came in, but this model has no encoder",
+                got=list(images.shape),
+                expected="features [b k d]",
+                cure="encode them first, or set model.encoder=efficientnet_lite0",
+            )
+        shown = (images.float() / 255).contiguous(memory_format=torch.channels_last)
+        features: Tensor = self.encoder(shown).values
+        return features
+
     def encode(self, features: Shaped[Tensor, "..."]) -> Memory:
         """Places [b k d] (a), from features [b k D], or from pictures [b 3 h w] (0 to 255) by the encoder inside."""
         dtype = _dtype(self.to_logits.weight)
         if features.ndim == 4:
-            if self.encoder is None:
-                raise ShapeError(
-                    "pictures came in, but this model has no encoder",
-                    got=list(features.shape),
-                    expected="features [b k d]",
-                    cure="encode them first, or set model.encoder=efficientnet_lite0",
-                )
-            images = (features.float() / 255).contiguous(memory_format=torch.channels_last)
-            features = self.encoder(images).values
+            features = self.see(features)
         if features.shape[-1] != self.config.feature_dim:
             raise ShapeError(
                 "features have the wrong width",

@@ -31,6 +31,7 @@ from regard.tasks.task import Loss, Score
 
 DATASETS: dict[str, Callable[[], dict[str, Captions]]] = {"flickr8k": flickr8k, "shapes": shapes}
 VOCABULARY = "vocabulary.json"
+AT_ONCE = 64  # pictures that are encoded together, where nothing is learnt
 Picture = str | Path | bytes | NDArray[np.uint8]
 
 
@@ -199,9 +200,12 @@ class Captioning:
         was_training = model.training
         model.eval()
         try:
-            figures = {"loss": self._mean_loss(model, split)}
             start = time.perf_counter()
-            found = [several[0] for several in self._search(model, self._plain(split, _device(model)), how)]
+            shown = self._plain(model, split)
+            encoding = time.perf_counter() - start
+            figures = {"loss": self._mean_loss(model, split, shown)}
+            start = time.perf_counter() - encoding
+            found = [several[0] for several in self._search(model, shown, how)]
             seconds = time.perf_counter() - start
         finally:
             model.train(was_training)
@@ -271,13 +275,13 @@ class Captioning:
             found += beam_search(model, state, length_penalty=how.length_penalty, **options)
         return found
 
-    def _mean_loss(self, model: nn.Module, split: str) -> float:
+    def _mean_loss(self, model: nn.Module, split: str, shown: Float[Tensor, "m k d"]) -> float:
         """Nats a token, without smoothing."""
         device = _device(model)
-        total, count, store = torch.zeros((), dtype=torch.float64, device=device), 0, self._plain(split, device)
+        total, count = torch.zeros((), dtype=torch.float64, device=device), 0
         for batch in evaluation_batches(self._encoded(split), max_tokens=4096, source_eos=False):
             here = batch.to(device)
-            out = model(store[here.source[:, 0]], here.inputs)
+            out = model(shown[here.source[:, 0]], here.inputs)
             total += token_loss(out.logits, here.targets, ignore=PAD)
             count += batch.num_tokens
         return total.item() / max(count, 1)
@@ -304,13 +308,15 @@ class Captioning:
                 self._held[key] = self.viewer.features(captions, mirrored=config.mirrored and train, device=device)
         return self._held[key]
 
-    def _plain(self, split: str, device: torch.device) -> Tensor:
-        """What is shown of a split without chance: no mirror images, the middle of larger views."""
-        store = self._store(split, device)[: len(self.splits[split])]
-        if not self.config.finetune or split != "train":
+    def _plain(self, model: nn.Module, split: str) -> Float[Tensor, "n k d"]:
+        """Features of a split without chance: no mirror images, the middle of larger views; each picture once."""
+        store = self._store(split, _device(model))[: len(self.splits[split])]
+        if not self.config.finetune:
             return store
-        middle = slice(self.config.jitter // 2, self.config.jitter // 2 + self.config.encoder.size)
-        return store[..., middle, middle]
+        margin = self.config.jitter // 2 if split == "train" else 0
+        middle = slice(margin, margin + self.config.encoder.size)
+        inside: Any = model
+        return torch.cat([inside.see(part[..., middle, middle]) for part in torch.split(store, AT_ONCE)])
 
     def _shown(self, numbers: Int[Tensor, " b"]) -> Shaped[Tensor, "..."]:
         """What the model sees of some training pictures, with chance."""
