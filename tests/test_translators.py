@@ -208,8 +208,13 @@ def test_a_trace_sees_the_whole_pass(case: str) -> None:
 @whole_passes
 def test_the_whole_pass_under_autocast(case: str) -> None:
     model, (source, lengths, inputs) = build(case).float(), batch()
-    with torch.autocast("cpu", torch.bfloat16):
-        logits = model(source, lengths, inputs).logits
+    try:
+        with torch.autocast("cpu", torch.bfloat16):
+            logits = model(source, lengths, inputs).logits
+    except RuntimeError as error:
+        if "primitive descriptor" not in str(error):
+            raise
+        pytest.skip("torch's LSTM has no bfloat16 on this processor")
     assert logits.dtype == torch.bfloat16
     logits.float().square().sum().backward()
     assert all(parameter.grad.dtype == torch.float32 for parameter in model.parameters())

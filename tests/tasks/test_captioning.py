@@ -257,9 +257,9 @@ def test_views_are_cut_and_turned_by_chance() -> None:
 
     class Eye(nn.Linear):
         def see(self, images: Tensor) -> Tensor:
-            return images
+            return images.flatten(2).mT.float()
 
-    assert torch.equal(made._plain(Eye(1, 1), "train"), store[..., 4:60, 4:60])
+    assert torch.equal(made._plain(Eye(1, 1), "train"), store[..., 4:60, 4:60].flatten(2).mT.float())
 
 
 def test_fine_tuning_starts_from_the_encoder_at_hand() -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from regard.data import Canvas
 from regard.models import DTRAMConfig, ram_28, ram_60
-from regard.recipes.ram import TRAIN, WIDE
+from regard.recipes.ram import SHAKEN, TRAIN, WIDE
 from regard.recipes.recipe import Recipe
 from regard.tasks import ClassificationConfig
 
@@ -13,8 +13,8 @@ def mnist28() -> Recipe:
     """At most seven glimpses of 8×8, fewer where fewer do."""
     return Recipe(
         paper="dt_ram",
-        model=DTRAMConfig(replace(ram_28(), glimpses=7, **WIDE)),
-        task=ClassificationConfig("mnist", batch_size=1024, discount=0.99),
+        model=DTRAMConfig(replace(ram_28(), glimpses=7, core="lstm")),
+        task=ClassificationConfig("mnist", batch_size=1024, discount=0.99, **SHAKEN),
         train=TRAIN,
         note="digits of 28×28, as many glimpses as it takes",
         published="1.12 in 5.2 glimpses (the paper; RAM 1.07 in 7)",
@@ -25,5 +25,5 @@ def cluttered60() -> Recipe:
     """The same on a cluttered 60×60."""
     recipe = mnist28()
     model = DTRAMConfig(replace(ram_60(), **WIDE))
-    task = replace(recipe.task, canvas=Canvas(60, clutter=4))
+    task = ClassificationConfig("mnist", Canvas(60, clutter=4), batch_size=1024, discount=0.99)
     return replace(recipe, model=model, task=task, note="cluttered 60×60, as many glimpses as it takes", published="")

@@ -34,7 +34,7 @@ def cosine(
     With β = 1 the scores lie in [−1, 1], so softmax cannot focus: over ten keys no weight exceeds 0.451.
 
     >>> query, keys = torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0], [-1.0, 0.5], [0.0, 1.0]])
-    >>> cosine(query, keys)
+    >>> cosine(query, keys).round(decimals=4)
     tensor([[0.9839, 0.0000, 0.8944]])
     """
     return product((_unit(query) * strength).to(query.dtype), _unit(keys))
