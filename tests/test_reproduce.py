@@ -88,3 +88,35 @@ def test_one_who_fails_gives_its_turns_to_the_others(tool: ModuleType) -> None:
     assert walk(tool, [3, 3, 3], broken=1)[0] == [0, 1, 2, 0, 2, 0, 2]
     assert walk(tool, [3], broken=0)[0] == [0]
     assert walk(tool, [2, 1], broken=0)[0] == [0, 1]
+
+
+def test_a_grid_has_a_row_in_each_line(tool: ModuleType) -> None:
+    rows = tool.read_grid("# RAM\nram/mini\n\nram/mini@4 model.glimpses=4\n", ["train.steps=2"])
+    assert [row.name for row in rows] == ["ram_mini", "ram_mini@4"]
+    assert [row.settings for row in rows] == [("train.steps=2",), ("train.steps=2", "model.glimpses=4")]
+    assert rows[1].folder(2, Path("runs")) == Path("runs/ram_mini@4_2")
+    for wrong in ("", "ram/mini\nram/mini model.glimpses=4"):
+        with pytest.raises(SystemExit, match="rows of different names"):
+            tool.read_grid(wrong)
+
+
+def test_rows_of_a_grid_are_gathered(
+    tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A row that fails takes nothing from the others."""
+    grid = tmp_path / "grid.txt"
+    grid.write_text(f"ram/mini {' '.join(SETTINGS)}\nram/mini@bad task.crop=99\n")
+    out = tmp_path / "runs"
+    words = ["--grid", str(grid), "--together", "--seeds", "2", "--out", str(out), "--set", "train.steps=1"]
+    monkeypatch.setattr("sys.argv", ["reproduce.py", *words])
+    with pytest.raises(SystemExit, match="without results, since a training failed: ram_mini@bad"):
+        tool.main()
+    found = json.loads((out / "ram_mini.json").read_text())
+    assert (found["recipe"], found["seeds"], found["beside"]) == ("ram/mini", 2, ["ram_mini@bad"])
+    assert found["command"].startswith(
+        "python tools/reproduce.py ram/mini --seeds 2 --together --splits test --set train"
+    )
+    values = [run["splits"]["test"]["figures"]["error"] for run in found["runs"]]
+    assert found["summary"]["test"]["error"]["mean"] == pytest.approx(sum(values) / 2)
+    assert "ram_mini test (2 seeds, " in capsys.readouterr().out
+    assert not (out / "ram_mini@bad.json").exists()

@@ -4,11 +4,15 @@
 
     python tools/reproduce.py ram/cluttered60 --variant 4 --seeds 3 --set model.glimpses=4
 
+    python tools/reproduce.py --grid rows.txt --seeds 3 --together
+
+A grid has a row of the ledger in each line: RECIPE or RECIPE@VARIANT, and the settings of that row.
+
 Each training is a process of its own. Processes take turns on a GPU; with `--together` the trainings are threads of
 one process that update their models in turn, each on a stream and with random numbers of its own, so that captured
 steps of small models really run at the same time. The figures are those of trainings one after the other; seconds of
-training are those of all together. Results go to OUT/NAME.json, one file a recipe, with mean and spread over seeds;
-`--ledger` puts them where `regard list` and the documents read them.
+training are those of all together. Results go to OUT/NAME.json, one file a row, with mean and spread over seeds;
+`--ledger` puts them where `regard list` and the documents read them. A row of which a training failed has no results.
 """
 
 import argparse
@@ -22,6 +26,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,44 +35,87 @@ import torch
 LEDGER = Path(__file__).parents[1] / "src" / "regard" / "recipes" / "results"
 
 
+@dataclass(frozen=True)
+class Row:
+    """A row of the ledger: a recipe, with other settings perhaps, and then with a name for them."""
+
+    recipe: str
+    variant: str | None
+    settings: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """That of its file."""
+        return self.recipe.replace("/", "_") + (f"@{self.variant}" if self.variant else "")
+
+    def folder(self, seed: int, out: Path) -> Path:
+        """Where a training is kept."""
+        return out / f"{self.name}_{seed}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("recipes", nargs="+")
+    parser.add_argument("recipes", nargs="*")
+    parser.add_argument("--grid", type=Path, help="a file with a row in each line, in place of recipes")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=4)
     parser.add_argument("--splits", nargs="+", default=["test"])
     parser.add_argument("--out", type=Path, default=Path("runs"))
-    parser.add_argument("--set", nargs="*", default=[], dest="settings")
+    parser.add_argument("--set", nargs="*", default=[], dest="settings", help="settings of all rows")
     parser.add_argument("--variant", help="a name for these settings: a row of its own in the ledger, RECIPE@VARIANT")
     parser.add_argument("--together", action="store_true", help="all at once, in one process, on one GPU")
     parser.add_argument("--ledger", action="store_true")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     asked = parser.parse_args()
+    if bool(asked.recipes) == bool(asked.grid):
+        parser.error("name recipes, or a grid, and not both")
     if asked.one is not None:
         one(asked.recipes[0], asked.one, asked.splits, asked.out, asked.settings)
         return
-    jobs = [(recipe, seed) for seed in range(asked.seeds) for recipe in asked.recipes]
+    rows = [Row(recipe, asked.variant, tuple(asked.settings)) for recipe in asked.recipes]
+    if asked.grid:
+        rows = read_grid(asked.grid.read_text(encoding="utf-8"), asked.settings)
+    jobs = [(row, seed) for seed in range(asked.seeds) for row in rows]
     if asked.together:
-        todo = [(recipe, seed, asked.splits, folder_of(recipe, seed, asked), asked.settings) for recipe, seed in jobs]
-        codes = together(todo)
+        codes = together([(r.recipe, seed, asked.splits, r.folder(seed, asked.out), [*r.settings]) for r, seed in jobs])
     else:
         with ThreadPoolExecutor(asked.jobs) as pool:
             codes = list(pool.map(lambda job: start(*job, asked), jobs))
-    if any(codes):
-        raise SystemExit(f"{sum(map(bool, codes))} of {len(codes)} trainings failed: nothing was gathered")
-    for recipe in asked.recipes:
-        gather(recipe, asked)
+    failed = {row for (row, _), code in zip(jobs, codes, strict=True) if code}
+    for row in rows:
+        if row not in failed:
+            gather(row, rows, asked)
+    if failed:
+        raise SystemExit(f"without results, since a training failed: {', '.join(sorted(row.name for row in failed))}")
 
 
-def start(recipe: str, seed: int, asked: argparse.Namespace) -> int:
+def read_grid(text: str, settings: Sequence[str] = ()) -> list[Row]:
+    """The rows of a grid; empty lines and lines that begin with # are left out.
+
+    >>> read_grid("ram/cluttered60@4 model.glimpses=4", ["train.steps=9"])[0].settings
+    ('train.steps=9', 'model.glimpses=4')
+    """
+    rows = []
+    for line in text.splitlines():
+        if line.strip() and not line.startswith("#"):
+            recipe, *own = line.split()
+            recipe, _, variant = recipe.partition("@")
+            rows.append(Row(recipe, variant or None, (*settings, *own)))
+    names = [row.name for row in rows]
+    if len(set(names)) < len(names) or not rows:
+        raise SystemExit(f"a grid needs rows of different names, got {', '.join(names) or 'none'}; try RECIPE@VARIANT")
+    return rows
+
+
+def start(row: Row, seed: int, asked: argparse.Namespace) -> int:
     """One training in its own process; its words go to a log."""
-    folder = folder_of(recipe, seed, asked)
+    folder = row.folder(seed, asked.out)
     folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, __file__, recipe, "--one", str(seed), "--out", str(folder)]
-    command += ["--splits", *asked.splits, "--set", *asked.settings]
+    command = [sys.executable, __file__, row.recipe, "--one", str(seed), "--out", str(folder)]
+    command += ["--splits", *asked.splits, "--set", *row.settings]
     with open(folder / "log.txt", "w") as log:
         code = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT).returncode
-    print(f"{recipe} seed {seed}: {'done' if code == 0 else f'FAILED ({code}), see {folder}/log.txt'}", flush=True)
+    print(f"{row.name} seed {seed}: {'done' if code == 0 else f'FAILED ({code}), see {folder}/log.txt'}", flush=True)
     return code
 
 
@@ -205,21 +253,9 @@ def one(
     (folder / "figures.json").write_text(json.dumps(content, indent=1))
 
 
-def short(recipe: str, asked: argparse.Namespace) -> str:
-    """The name of files and folders."""
-    return recipe.replace("/", "_") + (f"@{asked.variant}" if asked.variant else "")
-
-
-def folder_of(recipe: str, seed: int, asked: argparse.Namespace) -> Path:
-    """Where a training is kept."""
-    found: Path = asked.out / f"{short(recipe, asked)}_{seed}"
-    return found
-
-
-def gather(recipe: str, asked: argparse.Namespace) -> None:
-    """The seeds of a recipe in one file."""
-    name = short(recipe, asked)
-    runs = [json.loads((asked.out / f"{name}_{seed}" / "figures.json").read_text()) for seed in range(asked.seeds)]
+def gather(row: Row, rows: Sequence[Row], asked: argparse.Namespace) -> None:
+    """The seeds of a row in one file."""
+    runs = [json.loads((row.folder(seed, asked.out) / "figures.json").read_text()) for seed in range(asked.seeds)]
     summary: dict[str, Any] = {}
     for split in asked.splits:
         values = [run["splits"][split]["figures"] for run in runs]
@@ -231,19 +267,25 @@ def gather(recipe: str, asked: argparse.Namespace) -> None:
             for key in values[0]
         }
     how = "--together" if asked.together else f"--jobs {asked.jobs}"
-    beside = " ".join(dict.fromkeys([recipe, *asked.recipes]))  # what shared the machine is part of its minutes
-    command = f"python tools/reproduce.py {beside} --seeds {asked.seeds} {how}"
-    command += f" --variant {asked.variant}" if asked.variant else ""
+    beside = [] if asked.grid else [other.recipe for other in rows]  # what shared the machine is part of its minutes
+    command = f"python tools/reproduce.py {' '.join(dict.fromkeys([row.recipe, *beside]))} --seeds {asked.seeds} {how}"
+    command += f" --variant {row.variant}" if row.variant else ""
     command += f" --splits {' '.join(asked.splits)}"
-    command += f" --set {' '.join(asked.settings)}" if asked.settings else ""
-    content = {"recipe": recipe, "seeds": len(runs), "command": command, "summary": summary, "runs": runs}
+    command += f" --set {' '.join(row.settings)}" if row.settings else ""
+    content = {"recipe": row.recipe, "seeds": len(runs), "command": command, "summary": summary, "runs": runs}
+    if asked.grid:
+        content["beside"] = [other.name for other in rows if other != row]
     place = LEDGER if asked.ledger else asked.out
     place.mkdir(parents=True, exist_ok=True)
-    (place / f"{name}.json").write_text(json.dumps(content, indent=1))
+    (place / f"{row.name}.json").write_text(json.dumps(content, indent=1))
     for split, figures in summary.items():
-        line = ", ".join(f"{key} {value['mean']:.2f}" for key, value in figures.items())
-        print(f"{recipe} {split} ({len(runs)} seeds, {runs[0]['parameters']:,} parameters, "
+        line = ", ".join(f"{key} {_with_spread(value)}" for key, value in figures.items())
+        print(f"{row.name} {split} ({len(runs)} seeds, {runs[0]['parameters']:,} parameters, "
               f"{runs[0]['minutes_of_training']:.2f} min): {line}")  # fmt: skip
+
+
+def _with_spread(value: dict[str, float | None]) -> str:
+    return f"{value['mean']:.2f}" + ("" if value["spread"] is None else f" ± {value['spread']:.2f}")
 
 
 if __name__ == "__main__":

@@ -57,6 +57,21 @@ def test_overlays_of_several_are_numbered(
     assert sorted(path.name for path in tmp_path.glob("*.png")) == ["both_1.png", "both_2.png"]
 
 
+def test_overlays_show_all_of_the_best(
+    captioning: Path, pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[object] = []
+    whole = api.overlaid
+    monkeypatch.setattr("regard.api.overlaid", lambda found: drawn.append(found) or whole(found))
+    words = [str(next(pictures.glob("*.png"))), "--nbest", "2", "--overlay", str(tmp_path / "two.png")]
+    assert main(["caption", str(captioning), *words]) == 0
+    assert [*drawn[0]] == ["1", "2"]
+    assert drawn[0]["1"].score > drawn[0]["2"].score
+    assert main(["caption", str(captioning), *words, "--beside", str(captioning)]) == 0
+    assert [name.split()[-1] for name in drawn[1]] == ["1", "2", "1", "2"]
+    assert len(drawn[1]) == 4
+
+
 def test_runs_beside_each_other(
     captioning: Path, gazing: Path, odd: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -58,8 +58,8 @@ def tiny(config: Any) -> Any:
             changes[each.name] = tiny(value)
         elif each.name.endswith("dim") and value:
             changes[each.name] = 8
-        elif each.name in ("glimpses", "depth"):
-            changes[each.name] = {"glimpses": 2, "depth": 8}[each.name]
+        elif each.name in (few := {"glimpses": 2, "depth": 8, "encoder_frozen": 0}):
+            changes[each.name] = few[each.name]
     return replace(config, **changes)
 
 
@@ -82,7 +82,8 @@ def few_pictures(recipe: Recipe) -> Classification:
 
 def _captions(recipe: Recipe) -> Captioning:
     encoder = EncoderConfig("patches", size=56, keep=False)
-    config = replace(recipe.task, encoder=encoder, finetune=False, jitter=0, min_count=1, batch_size=4, max_words=10)
+    changes = {"finetune": False, "jitter": 0, "captions_per_picture": 1, "min_count": 1, "batch_size": 4}
+    config = replace(recipe.task, encoder=encoder, max_words=10, **changes)
     return Captioning(config, splits=shapes((6, 2, 2)))
 
 

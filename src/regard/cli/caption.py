@@ -31,9 +31,18 @@ def caption(asked: Namespace) -> None:
                     parts = [one.name] * (count > 1) + [label] * (len(models) > 1)
                     print("\t".join([*parts, *[f"{one.score:8.3f}"] * (asked.nbest > 1), one.text]), flush=True)
             if asked.overlay is not None:
-                best = [_drawable(model, several[0]) for model, several in zip(models, by_model, strict=True)]
-                together = best[0] if len(best) == 1 else dict(zip(labels, best, strict=True))
-                print(save(api.overlaid(together), numbered(asked.overlay, number, count)), file=sys.stderr)
+                named = dict(zip(labels, zip(models, by_model, strict=True), strict=True))
+                print(save(api.overlaid(_drawn(named)), numbered(asked.overlay, number, count)), file=sys.stderr)
+
+
+def _drawn(found: dict[str, tuple[api.Model, list[Caption]]]) -> Caption | dict[str, Caption]:
+    """One caption, or several by name: that of their run, where there are several, and their rank, where there are."""
+    drawn = {}
+    for label, (model, several) in found.items():
+        for rank, one in enumerate(several, 1):
+            parts = [label] * (len(found) > 1) + [str(rank)] * (len(several) > 1)
+            drawn[" ".join(parts)] = _drawable(model, one)
+    return drawn if len(drawn) > 1 else next(iter(drawn.values()))
 
 
 def _drawable(model: api.Model, found: Caption) -> Caption:

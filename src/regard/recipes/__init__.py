@@ -69,6 +69,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "show_attend_tell/flickr8k_soft": show_attend_tell.flickr8k_soft,
     "show_attend_tell/flickr8k_hard": show_attend_tell.flickr8k_hard,
     "show_attend_tell/flickr8k_mean": show_attend_tell.flickr8k_mean,
+    "show_attend_tell/flickr8k_frozen": show_attend_tell.flickr8k_frozen,
     "senet/cifar10": senet.cifar10,
     "senet/cifar10_56": senet.cifar10_56,
     "senet/plain": senet.plain,

@@ -15,7 +15,7 @@ def pairs() -> Recipe:
         paper="dram",
         model=dram_pairs(),
         task=ClassificationConfig("mnist", Canvas(100, digits=2, target="pair"), batch_size=1024),
-        train=replace(TRAIN, lr=1e-3),
+        train=TRAIN,
         note="two digits on 100×100, which ones",
         published="5 (the paper; without context 7, RAM 9)",
     )
@@ -37,7 +37,7 @@ def svhn() -> Recipe:
         paper="dram",
         model=dram_svhn(),
         task=ClassificationConfig("svhn", batch_size=512, crop=54, until_wrong=True),
-        train=replace(TRAIN, lr=1e-3),
+        train=TRAIN,
         note="house numbers, whole number wrong",
         published="5.1 (the paper, single forward-backward Monte Carlo, with the extra 200,000 pictures)",
     )
