@@ -149,7 +149,7 @@ def numbered(size: int) -> ParallelText:
 @given(seed=st.integers(0, 1000), valid=st.sampled_from([0, 7, 0.1]), test=st.sampled_from([0, 5, 0.2]))
 @settings(max_examples=25, deadline=None)
 def test_splits_part_the_pairs_and_share_no_source(seed: int, valid: float, test: float) -> None:
-    pairs = numbered(200)
+    pairs = numbered(2000)
     splits = split_by_source(pairs, valid=valid, test=test, seed=seed)
     assert sorted(t for split in splits.values() for t in split.target) == sorted(pairs.target)
     for one, other in (("train", "valid"), ("train", "test"), ("valid", "test")):
@@ -158,7 +158,7 @@ def test_splits_part_the_pairs_and_share_no_source(seed: int, valid: float, test
         if isinstance(asked, int):
             assert asked <= splits[name].size <= asked + 1
         else:
-            assert 0.3 * asked < splits[name].size / 200 < 2 * asked
+            assert 0.3 * asked < splits[name].size / 2000 < 2 * asked
 
 
 def test_sources_that_differ_in_case_and_space_stay_together() -> None:

@@ -20,8 +20,8 @@ class Pyramid(NamedTuple):
     """Pictures, prepared for glimpses: at [y x] of level j is the mean of 2^j×2^j pixels from (y − m, x − m) on."""
 
     levels: Tensor  # [b j c h+m w+m] for a margin of m = 2^(scales−1) − 1 pixels
-    scale: Tensor  # [2 1 1]: from (x, y) to coordinates of `grid_sample`
-    shift: Tensor  # [2 j s], the same for every place of the patch
+    scale: Tensor  # [2]: from (x, y) to coordinates of `grid_sample`
+    shift: Tensor  # [j s s 2]: the places of the patches around (0, 0)
 
 
 def retina(
@@ -58,18 +58,17 @@ def prepare(images: Float[Tensor, "b c h w"], *, size: int, scales: int) -> Pyra
     step = 2.0 ** torch.arange(scales, device=images.device, dtype=images.dtype)
     corner = (torch.arange(size, device=images.device) - size / 2) * step.unsqueeze(1) + margin
     pairs = ((width, width + margin), (height, height + margin))
-    shift = torch.stack([(side + 2 * corner + 1) / total - 1 for side, total in pairs])
-    scale = torch.stack([step.new_full((1, 1), side / total) for side, total in pairs])
+    x, y = ((side + 2 * corner + 1) / total - 1 for side, total in pairs)  # [j s]
+    shift = torch.stack([x.unsqueeze(1).expand(-1, size, -1), y.unsqueeze(2).expand(-1, -1, size)], -1)
+    scale = torch.cat([step.new_full((1,), side / total) for side, total in pairs])
     return Pyramid(stacked, scale, shift)
 
 
 def glimpse(pyramid: Pyramid, where: Float[Tensor, "b 2"]) -> Float[Tensor, "b j_c s s"]:
     """The patches around one point of each picture."""
     batch, scales, channels = pyramid.levels.shape[:3]
-    size = pyramid.shift.shape[-1]
-    place = torch.addcmul(pyramid.shift, where[:, :, None, None].to(pyramid.scale.dtype), pyramid.scale)  # [b 2 j s]
-    x, y = place.unbind(1)
-    grid = torch.stack([x.unsqueeze(2).expand(-1, -1, size, -1), y.unsqueeze(3).expand(-1, -1, -1, size)], -1)
-    levels = pyramid.levels.flatten(0, 1)
-    seen = F.grid_sample(levels, grid.flatten(0, 1), align_corners=False)
+    size = pyramid.shift.shape[1]
+    point = where[:, None, None, None].to(pyramid.scale.dtype)
+    grid = torch.addcmul(pyramid.shift, point, pyramid.scale)  # [b j s s 2]
+    seen = F.grid_sample(pyramid.levels.flatten(0, 1), grid.flatten(0, 1), align_corners=False)
     return seen.view(batch, scales * channels, size, size)
