@@ -96,15 +96,6 @@ def test_which_gradient_goes_where() -> None:
     assert [part for part, size in by_baseline.items() if size] == ["baseline"]
 
 
-def test_a_joint_reward_trains_the_states_too() -> None:
-    model = ram(core="lstm", joint=True)
-    by_label = gradients(model, model(images()).logits.logsumexp(-1).sum())
-    assert by_label["location"] == 0
-    by_reward = gradients(model, model(images()).log_probability.sum())
-    assert by_reward["action"] == by_reward["baseline"] == 0
-    assert min(by_reward[part] for part in ("location", "core", "glimpse")) > 0
-
-
 def test_the_score_has_zero_mean() -> None:
     """With a constant reward and no baseline the gradient of the locations is zero on average, though not each time."""
     model = ram()

@@ -116,17 +116,6 @@ def test_answers_after_each_glimpse() -> None:
     assert (more - plain).item() == pytest.approx(0.5 * each / 2, abs=1e-5)
 
 
-def test_a_glimpse_is_rewarded_for_answers_from_it_on() -> None:
-    every = torch.tensor([[[0.0, 1.0], [2.0, 0.0]]])  # wrong, then right
-    for alive, rewards in (([True, True], (0.5, 1.0)), ([True, False], (0.0, 0.0))):
-        out = glimpsed(every=every, alive=torch.tensor([alive]), drawn=torch.tensor([[True, True]]))
-        loss = task(reward="along").judged(out, torch.tensor([[0]]))
-        wanted = sum((reward - b) ** 2 for reward, b in zip(rewards, out.baseline[0].tolist(), strict=True))
-        assert loss.figures["baseline_error"].item() == pytest.approx(wanted, abs=1e-6)
-    with pytest.raises(ConfigError, match=r"task\.reward: got along; expected a model that answers after each glimpse"):
-        task(reward="along").judged(glimpsed(), torch.tensor([[0]]))
-
-
 def sequence(until_wrong: bool) -> tuple[float, Tensor]:
     """Three labels and no fourth; the second is wrong. Each has a glimpse of its own."""
     logits = torch.tensor([[3.0, 0.0], [3.0, 0.0], [0.0, 3.0], [0.0, 0.0]]).unsqueeze(0)

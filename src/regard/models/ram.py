@@ -49,7 +49,6 @@ class RAMConfig:
     sigma: float = 0.1  # how far from its mean a location is drawn
     start: Start = "centre"  # of the first glimpse; "learned" is one place for all, and drawn like the others
     random: bool = False  # look at uniformly random places, in evaluation too: what learning where to look is worth
-    joint: bool = False  # the reward trains the states too, from which places are drawn
 
     def __post_init__(self) -> None:
         for name in ("classes", "labels", "channels", "glimpses", "size", "scales"):
@@ -185,11 +184,10 @@ class RAM(nn.Module):
         return torch.zeros(batch, 0 if config.start == "learned" else 1, 2, device=device)
 
     def _means(self, before: Float[Tensor, "b t d"]) -> Float[Tensor, "b n 2"]:
-        """What the last n places were drawn around, from the states before them: not trained by it unless `joint`."""
+        """What the last n places were drawn around, from the states before them, which are not trained by it."""
         if self.config.random:
             return before.new_zeros(len(before), 0, 2, dtype=torch.float32)
-        read = before[:, 1:] if self.config.joint else before[:, 1:].detach()
-        means: Tensor = self.location(read)
+        means: Tensor = self.location(before[:, 1:].detach())
         return means if self.first is None else torch.cat([self._first(len(before)).unsqueeze(1), means], 1)
 
     def _first(self, batch: int) -> Float[Tensor, "b 2"]:

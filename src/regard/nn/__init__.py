@@ -19,7 +19,7 @@ from regard.nn.recurrent import (
     reverse,
     run_lstm,
 )
-from regard.nn.reward import MovingBaseline, baseline_error, leave_one_out, reinforce, right_from_here_on
+from regard.nn.reward import MovingBaseline, baseline_error, leave_one_out, reinforce
 from regard.nn.squeeze import SqueezeExcitation
 from regard.nn.transformer import DecoderLayer, EncoderLayer, FeedForward, Residual
 
@@ -54,7 +54,6 @@ __all__ = [
     "padding",
     "reinforce",
     "reverse",
-    "right_from_here_on",
     "run_lstm",
     "token_divergence",
     "token_loss",

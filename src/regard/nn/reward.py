@@ -12,7 +12,7 @@ here is to be minimised. Rewards and baselines carry no gradient into it: a base
 """
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.base import ConfigError, ShapeError
@@ -56,26 +56,6 @@ def leave_one_out(reward: Float[Tensor, " m *b"]) -> Float[Tensor, " m *b"]:
     if samples < 2:
         raise ShapeError("leave_one_out", got=f"{samples} sample", expected="two or more along the first axis")
     return (reward.sum(0, keepdim=True) - reward) / (samples - 1)
-
-
-def right_from_here_on(
-    every: Float[Tensor, "b t c"] | None, label: Int[Tensor, "b 1"], alive: Bool[Tensor, "b t"]
-) -> Float[Tensor, "b t"]:
-    """A reward for each glimpse: of the answers after it and after the later ones that count, the share of right ones.
-
-    A glimpse is paid for what it shows at once, so there is less chance in it than in the answer at the end.
-
-    >>> every = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]])  # wrong, right, right
-    >>> right_from_here_on(every, torch.tensor([[1]]), torch.tensor([[True, True, True]]))
-    tensor([[0.6667, 1.0000, 1.0000]])
-    """
-    if every is None:
-        raise ConfigError(
-            "task.reward", got="along", expected="a model that answers after each glimpse", cure="correct"
-        )
-    right = (every.detach().argmax(-1) == label) & alive
-    good, taken = (part.flip(1).cumsum(1).flip(1) for part in (right, alive))
-    return good / taken.clamp(min=1)
 
 
 class MovingBaseline(nn.Module):

@@ -26,7 +26,7 @@ from regard.data.cifar10 import cifar10
 from regard.data.digits import digits, mnist
 from regard.data.pictures import END, IGNORE, Facts, RowBatches, Rows, centre_crops, random_crops, random_turns
 from regard.data.svhn import svhn
-from regard.nn.reward import baseline_error, reinforce, right_from_here_on
+from regard.nn.reward import baseline_error, reinforce
 from regard.tasks.task import Loss, Score
 
 Splits = dict[str, Pictures]
@@ -50,7 +50,7 @@ class ClassificationConfig:
     mean: tuple[float, ...] = ()  # of each channel, to be subtracted from 0 … 1
     std: tuple[float, ...] = ()  # of each channel, to be divided by
     smoothing: float = 0.0  # of labels
-    reward: Literal["correct", "probability", "along"] = "correct"  # 1 or 0, the right label's, or right_from_here_on
+    reward: Literal["correct", "probability"] = "correct"  # 1 or 0 for a label, or what the model gave the right one
     reward_weight: float = 1.0  # of the policy's loss beside the cross entropy
     baseline_weight: float = 1.0
     entropy_weight: float = 0.0  # of discrete choices
@@ -197,8 +197,6 @@ class Classification:
         if config.discount != 1:
             worth = worth * config.discount ** (out.alive.sum(1, keepdim=True) - 1)
         reward = worth[:, out.owner]  # [b t]
-        if config.reward == "along":
-            reward = right_from_here_on(out.every, labels, out.alive)
         counted = out.drawn & F.pad(counts, (0, 1), value=True)[:, out.owner]
         policy = reinforce(
             out.log_probability, reward, out.baseline, entropy=out.entropy, entropy_weight=config.entropy_weight
