@@ -25,13 +25,12 @@ from regard.decode import Hypothesis, beam_search, greedy
 from regard.metrics.captions import caption_bleu, score_captions
 from regard.nn.loss import token_loss
 from regard.nn.reward import reinforce
-from regard.tasks.features import EncoderConfig, Progress, Viewer
+from regard.tasks.features import CHUNK, EncoderConfig, Progress, Viewer
 from regard.tasks.search import Search
 from regard.tasks.task import Loss, Score
 
 DATASETS: dict[str, Callable[[], dict[str, Captions]]] = {"flickr8k": flickr8k, "shapes": shapes}
 VOCABULARY = "vocabulary.json"
-AT_ONCE = 64  # pictures that are encoded together, where nothing is learnt
 Picture = str | Path | bytes | NDArray[np.uint8]
 
 
@@ -316,7 +315,7 @@ class Captioning:
         margin = self.config.jitter // 2 if split == "train" else 0
         middle = slice(margin, margin + self.config.encoder.size)
         inside: Any = model
-        return torch.cat([inside.see(part[..., middle, middle]) for part in torch.split(store, AT_ONCE)])
+        return torch.cat([inside.see(part[..., middle, middle]) for part in torch.split(store, CHUNK)])
 
     def _shown(self, numbers: Int[Tensor, " b"]) -> Shaped[Tensor, "..."]:
         """What the model sees of some training pictures, with chance."""

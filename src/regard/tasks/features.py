@@ -34,7 +34,7 @@ ENCODERS = ("efficientnet_lite0", "patches")
 PUBLISHED = "efficientnet_lite0/efficientnet-lite0-57934424.pth"
 FILE = "encoder.safetensors"  # in a run folder
 Progress = Callable[[str, int, int], None]  # what, done, of how many
-_CHUNK = 64  # pictures at a time
+CHUNK = 64  # pictures at a time
 _VERSION = 1  # of what is kept: a new one makes all kept files stale
 
 
@@ -219,5 +219,5 @@ def _filled(array: Any, parts: Iterable[tuple[int, NDArray[Any]]]) -> Any:
 
 
 def _chunks(names: Sequence[str]) -> Iterator[tuple[int, Sequence[str]]]:
-    for start in range(0, len(names), _CHUNK):
-        yield start, names[start : start + _CHUNK]
+    for start in range(0, len(names), CHUNK):
+        yield start, names[start : start + CHUNK]
