@@ -24,12 +24,13 @@ ROWS = {
     "padded_splits": 2,
 }
 KERNELS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "raise": (tiled._raise, {"is_query": True, "backward": False, "block": 16, "padded_features": 32}),
-    "raise again": (tiled._raise, {"is_query": True, "backward": True, "block": 16, "padded_features": 32}),
-    "scores": (tiled._scores, {"has_lengths": True, "rest": False, "padded_groups": 4, **TILE}),
-    "other scores": (tiled._scores, {"has_lengths": True, "rest": True, "padded_groups": 4, **TILE}),
+    "raise": (tiled._raise, {"is_query": True, "block": 16, "padded_features": 32}),
+    "raise again": (gradients._raise, {"block": 16, "padded_features": 32}),
+    "scores": (tiled._scores, {"has_lengths": True, "rest": False, "part": 2, "padded_groups": 4, **TILE}),
+    "other scores": (tiled._scores, {"has_lengths": True, "rest": True, "part": 0, "padded_groups": 4, **TILE}),
     "mix": (tiled._mix, {**FLAGS, **TILE, "padded_depth": 16}),
-    "pairs": (gradients._pairs, {**FLAGS, **TILE, "block_depth": 64}),
+    "pairs": (gradients._pairs, {**FLAGS, **TILE}),
+    "means": (gradients._means, {**FLAGS, **TILE, "block_depth": 64}),
     "sums": (gradients._sums, WALK | {"own_keys": False, "with_v": True}),
     "weights, first": (dot_weights._pass, ROWS | {"is_first": True}),
     "weights, second": (dot_weights._pass, ROWS | {"is_first": False}),
@@ -45,7 +46,7 @@ CALLERS = re.compile(  # tensors in the dtype of the caller; all others are floa
     r"query|queries|keys|values|v|context|raw|raw_own|raw_walk|weighted|grad_context|x|grad|out|weights|grad_query|grad_keys|grad_values"
 )
 NUMBERS = re.compile(
-    r"(stride|step|num|tiles|first|padded)_\w+|tiles|features|plain_features|groups|depth|before|after|shift|behind|ahead"
+    r"(stride|step|num|tiles|first|padded)_\w+|tiles|features|own_features|groups|depth|before|after|shift|behind|ahead"
     r"|splits|items|width|several"
 )
 KNOWN = {"lengths": "*i64", "seed": "*i64", "allowed": "*u8", "dropout": "fp32", "scale": "fp32", "chosen": "*i64"}

@@ -55,7 +55,7 @@ def fused_additive(
     before, after = min(before, EVERYWHERE), min(after, EVERYWHERE)
     if dropout > 0.0 and seed is None:
         seed = torch.randint(1 << 62, (1,), device=query.device)
-    context, log_sum = _forward(
+    context, log_sum, _ = _forward(
         query, keys, values, v, lengths, allowed, seed if dropout > 0.0 else None, before, after, float(dropout)
     )
     return context, log_sum
@@ -113,16 +113,21 @@ def _forward(
     before: int,
     after: int,
     dropout: float,
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:
     from regard.kernels import parts, single_query, tiled
 
     if 0 in (*query.shape, *values.shape):
         context = values.new_zeros(query.shape[0], query.shape[1], values.shape[2])
-        return context, query.new_full(query.shape[:2], -torch.inf, dtype=torch.float32)
+        return context, query.new_full(query.shape[:2], -torch.inf, dtype=torch.float32), _no_sums(query)
     rules = parts.rules(query, keys, lengths, allowed, seed, before, after, dropout)
     if query.shape[1] == 1:
         return single_query.forward(query, keys, values, v, rules)
-    return tiled.forward(query, keys, values, v, rules)
+    return *tiled.forward(query, keys, values, v, rules), _no_sums(query)
+
+
+def _no_sums(query: Tensor) -> Tensor:
+    """What stands for the highest scores and the sums of `single_query`, which many queries make anew."""
+    return query.new_zeros(len(query) if query.shape[1] == 1 else 0, 2, dtype=torch.float32)
 
 
 @torch.library.custom_op("regard::additive_backward", mutates_args=())
@@ -134,6 +139,7 @@ def _backward(
     v: Tensor,
     context: Tensor,
     log_sum: Tensor,
+    sums: Tensor,
     lengths: Tensor | None,
     allowed: Tensor | None,
     seed: Tensor | None,
@@ -146,17 +152,16 @@ def _backward(
     if 0 in (*query.shape, *values.shape):
         return torch.zeros_like(query), torch.zeros_like(keys), torch.zeros_like(values), torch.zeros_like(v)
     rules = parts.rules(query, keys, lengths, allowed, seed, before, after, dropout)
-    saved = (grad, query, keys, values, v, context, log_sum, rules)
     if query.shape[1] == 1:
-        return single_query.backward(*saved)
+        return single_query.backward(grad, query, keys, values, v, context, sums, rules)
     with torch.autocast(query.device.type, enabled=False):
-        return gradients.backward(*saved)
+        return gradients.backward(grad, query, keys, values, v, log_sum, rules)
 
 
 @_forward.register_fake
 def _(query, keys, values, v, *rest):  # type: ignore[no-untyped-def]
     context = values.new_empty(query.shape[0], query.shape[1], values.shape[2])
-    return context, query.new_empty(query.shape[:2], dtype=torch.float32)
+    return context, query.new_empty(query.shape[:2], dtype=torch.float32), _no_sums(query)
 
 
 @_backward.register_fake
@@ -166,13 +171,13 @@ def _(grad, query, keys, values, v, *rest):  # type: ignore[no-untyped-def]
 
 def _remember(ctx, inputs, output):  # type: ignore[no-untyped-def]
     query, keys, values, v, lengths, allowed, seed, *ctx.settings = inputs
-    context, log_sum = output
-    ctx.save_for_backward(query, keys, values, v, context, log_sum, lengths, allowed, seed)
-    ctx.mark_non_differentiable(log_sum)
+    context, log_sum, sums = output
+    ctx.save_for_backward(query, keys, values, v, context, log_sum, sums, lengths, allowed, seed)
+    ctx.mark_non_differentiable(log_sum, sums)
     ctx.set_materialize_grads(False)  # no zeros for it
 
 
-def _differentiate(ctx, grad, _):  # type: ignore[no-untyped-def]
+def _differentiate(ctx, grad, *_):  # type: ignore[no-untyped-def]
     return *_backward(grad, *ctx.saved_tensors, *ctx.settings), *(None,) * 6
 
 

@@ -2,16 +2,20 @@
 # mypy: disallow-untyped-decorators=False, implicit-reexport=True
 """The gradients of additive attention in tiles, for many queries.
 
-For a chunk of queries, `_pairs` makes the gradients g_ij of the scores, from scores that are made once more and the
-saved logarithms of the sums. With r = 1/(1 + E·F), so that tanh = 1 − 2r and 1 − tanh² = 4 (r − r²), `_sums` makes of
-them
+For a chunk of queries, `_means` and `_pairs` make the gradients g_ij of the scores, from scores that are made once more
+and the saved logarithms of the sums. With s = 1/(exp(−k) + exp(2q)·exp(k)), so that 1 − tanh² = 4 exp(2q)·s² and
+tanh = 1 − 2 exp(−k)·s, `_sums` makes of them
 
-    ∂q_ia = 4 v_a Σ_j g_ij (r − r²)        ∂k_ja = 4 v_a Σ_i g_ij (r − r²)        ∂v_a = Σ_ij g_ij (1 − 2r).
+    ∂q_ia = 4 v_a exp(2q_ia) Σ_j g_ij s²        ∂v_a = −2 Σ_ij g_ij (exp(−k_ja) s − ½),
 
-A program of `_sums` owns a tile [rows, features] and walks along the other axis, two
-steps with one reciprocal, so that nothing is added across threads. Every number is written by one program, and partial
-sums are added in a fixed order: results repeat bit by bit.
+and ∂k_ja likewise, with q and k exchanged. Nothing cancels here; r − r² with r = 1/(1 + E·F) costs as much and loses a
+digit where tanh is near 1. A program of `_sums` owns a tile [rows, features] and walks along the other axis, two steps
+with one reciprocal, so that nothing is added across threads. A walk is no longer than LONGEST, since every addition to
+a long sum costs accuracy. Every number is written by one program, and partial sums are added in a fixed order: results
+repeat bit by bit.
 """
+
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -21,7 +25,6 @@ from regard.kernels.parts import (
     Rules,
     contiguous_rows,
     dot,
-    falling,
     flags,
     jit,
     kept,
@@ -31,67 +34,152 @@ from regard.kernels.parts import (
     power_of_two,
     precise_exp,
     reciprocal,
+    signed_falling,
+    signed_tanh,
     tl,
     visible,
+    within,
 )
-from regard.kernels.tiled import Blocks, Raised, blocks, chunks, four, raised_rows, score_tiles
+from regard.kernels.tiled import Blocks, blocks, chunks, four, score_tiles
 
 PAIR_BITS = tl.constexpr(120.0)  # of the product of two factors
+LIMIT = tl.constexpr(20.0)  # |q| and |k| of the way without exponentials: squares stay far from the ends of float32
+FAR = tl.constexpr(1e9)  # the peak of a tile that has an argument beyond the limit
+BIT = tl.constexpr(1.4426950408889634)  # exp(x) = 2^(x · log2 e)
+LONGEST = 512  # steps of a walk
 
 
 @jit
-def _pairs(
-    scores, values, context, log_sum, grad_context, grad_scores, turned, weighted, lengths, allowed, seed,
-    stride_vn, stride_v, stride_an, stride_a, stride_on, stride_sn,
-    num_queries, num_keys, depth, shift, first_item, first_row, before, after, dropout,
-    step_item, step_row, tiles_q, tiles_k,
-    has_lengths: tl.constexpr, has_window: tl.constexpr, has_allowed: tl.constexpr, has_dropout: tl.constexpr,
-    block_q: tl.constexpr, block_k: tl.constexpr, block_depth: tl.constexpr,
+def _raise(
+    raw, own, falling_walk, rising_walk, peaks, stride_n, stride_row, num_rows, features, own_features, tiles,
+    block: tl.constexpr, padded_features: tl.constexpr,
 ):  # fmt: skip
-    """One tile of the gradients of the scores, also turned round, and of the weights after dropout."""
-    number = tl.program_id(0)
-    column, tile, item = number % tiles_k, number // tiles_k % tiles_q, (number // tiles_k // tiles_q).to(tl.int64)
+    """Of a tile of queries or keys exp(2x) [n rows features], exp(∓x) [n rows/4 features 4], and the largest bits."""
+    tile, item = tl.program_id(0) % tiles, (tl.program_id(0) // tiles).to(tl.int64)
+    fours, each = tile * (block // 4) + tl.arange(0, block // 4)[:, None, None], tl.arange(0, 4)[None, None, :]
+    rows, at = fours * 4 + each, tl.arange(0, padded_features)[None, :, None]
+    here, inside = (rows < num_rows) & (at < features), (rows >= 0) & (at < own_features)
+    x = tl.load(raw + item * stride_n + rows * stride_row + at, mask=here, other=0.0).to(tl.float32)
+    beyond = tl.max(tl.max(tl.abs(x), 2), 0) > LIMIT
+    x = within(x, LIMIT)
+    start = item * (tiles * block * own_features)
+    tl.store(own + start + rows * own_features + at, tl.where(here, precise_exp(2.0 * x), 0.0), mask=inside)
+    place = start + (fours * own_features + at) * 4 + each
+    tl.store(falling_walk + place, precise_exp(-x), mask=inside)
+    tl.store(rising_walk + place, tl.where(here, precise_exp(x), 0.0), mask=inside)
+    peak = tl.where(beyond, FAR, tl.max(tl.max(x, 2), 0) * BIT)
+    at = tl.arange(0, padded_features)
+    tl.store(peaks + (item * tiles + tile) * own_features + at, peak, mask=at < own_features)
+
+
+@jit
+def _weights(
+    scores, log_sum, lengths, allowed, item, tile, column, stride_an, stride_a, stride_sn,
+    num_queries, num_keys, shift, before, after, step_item, step_row,
+    has_lengths: tl.constexpr, has_window: tl.constexpr, has_allowed: tl.constexpr,
+    block_q: tl.constexpr, block_k: tl.constexpr,
+):  # fmt: skip
+    """The weights of one tile, which of them are seen, and whether any of them may be."""
     rows, columns = tile * block_q + tl.arange(0, block_q), column * block_k + tl.arange(0, block_k)
     length = num_keys
     if has_lengths:
         length = tl.minimum(tl.load(lengths + item).to(tl.int32), num_keys)
     first = tile * block_q + shift - before
     end = tl.minimum(tl.minimum(tile * block_q + block_q, num_queries) + shift + after, length)
-    grads = tl.zeros([block_q, block_k], tl.float32)
-    weights = tl.zeros([block_q, block_k], tl.float32)
-    if (column * block_k < end) & (column * block_k + block_k > first):
-        seen = visible(
-            allowed + item * stride_an, stride_a, rows, columns, shift, num_queries, length,
-            before, after, has_window, has_allowed,
+    some = (column * block_k < end) & (column * block_k + block_k > first)
+    seen = some & visible(
+        allowed + item * stride_an, stride_a, rows, columns, shift, num_queries, length,
+        before, after, has_window, has_allowed,
+    )  # fmt: skip
+    score = tl.load(scores + item * step_item + rows[:, None] * step_row + columns[None, :], mask=seen, other=0.0)
+    logarithm = tl.load(log_sum + item * stride_sn + rows, mask=rows < num_queries, other=0.0)
+    base = tl.where(logarithm == -float("inf"), 0.0, logarithm)
+    return tl.where(seen, precise_exp(score - base[:, None]), 0.0), seen, some
+
+
+@jit
+def _means(
+    scores, values, log_sum, grad_context, grad_scores, means, lengths, allowed, seed,
+    stride_vn, stride_v, stride_on, depth, stride_an, stride_a, stride_sn,
+    num_queries, num_keys, shift, first_item, first_row, before, after, dropout, step_item, step_row,
+    tiles_q, tiles_k, splits, items,
+    has_lengths: tl.constexpr, has_window: tl.constexpr, has_allowed: tl.constexpr, has_dropout: tl.constexpr,
+    block_q: tl.constexpr, block_k: tl.constexpr, block_depth: tl.constexpr,
+):  # fmt: skip
+    """∂w_ij of a tile of queries, along all j or one part of them, and the sums Σ_j w_ij ∂w_ij and Σ_j w_ij.
+
+    The first sum is the product of the context and its gradient, too, and the second is one. But what is off by
+    rounding moves all of a row the same way; only with the sums of the very numbers of `_pairs` do its gradients sum to
+    zero.
+    """
+    number = tl.program_id(0)
+    tile, number = number % tiles_q, number // tiles_q
+    split, item = number % splits, (number // splits).to(tl.int64)
+    rows, padded_q, padded_k = tile * block_q + tl.arange(0, block_q), tiles_q * block_q, tiles_k * block_k
+    products, totals = tl.zeros([block_q], tl.float32), tl.zeros([block_q], tl.float32)
+    for column in range(split * tiles_k // splits, (split + 1) * tiles_k // splits):
+        weights, seen, some = _weights(
+            scores, log_sum, lengths, allowed, item, tile, column, stride_an, stride_a, stride_sn,
+            num_queries, num_keys, shift, before, after, step_item, step_row,
+            has_lengths, has_window, has_allowed, block_q, block_k,
         )  # fmt: skip
-        known = item * step_item + rows[:, None] * step_row + columns[None, :]
-        score = tl.load(scores + known, mask=seen, other=0.0)
-        logarithm = tl.load(log_sum + item * stride_sn + rows, mask=rows < num_queries, other=0.0)
-        base = tl.where(logarithm == -float("inf"), 0.0, logarithm)
-        weights = tl.where(seen, precise_exp(score - base[:, None]), 0.0)
-        mean = tl.zeros([block_q], tl.float32)
-        for start in range(0, depth, block_depth):  # in slices, since all would fill the shared memory
-            deep = start + tl.arange(0, block_depth)
-            inside = (rows[:, None] < num_queries) & (deep[None, :] < depth)
-            place = item * stride_on + rows[:, None] * depth + deep[None, :]
-            grad = tl.load(grad_context + place, mask=inside, other=0.0)
-            result = tl.load(context + place, mask=inside, other=0.0)
-            mean += tl.sum(result.to(tl.float32) * grad.to(tl.float32), 1)
-            there = (columns[None, :] < num_keys) & (deep[:, None] < depth)
-            place = item * stride_vn + columns[None, :] * stride_v + deep[:, None]
-            value = tl.load(values + place, mask=there, other=0.0)
-            if INTERPRETED:
-                grad, value = grad.to(tl.float32), value.to(tl.float32)  # its products of bfloat16 are wrong
-            grads += dot(grad, value)
-        if has_dropout:
-            keep = kept(seed, item + first_item, rows + first_row, columns, dropout)
-            grads = tl.where(keep, grads / (1.0 - dropout), 0.0)
-            grads = weights * (grads - mean[:, None])
-            weights = tl.where(keep, weights / (1.0 - dropout), 0.0)
-        else:
-            grads = weights * (grads - mean[:, None])
+        if some:
+            columns = column * block_k + tl.arange(0, block_k)
+            grads = tl.zeros([block_q, block_k], tl.float32)
+            for start in range(0, depth, block_depth):  # in slices, since all would fill the shared memory
+                deep = start + tl.arange(0, block_depth)
+                inside = (rows[:, None] < num_queries) & (deep[None, :] < depth)
+                place = item * stride_on + rows[:, None] * depth + deep[None, :]
+                grad = tl.load(grad_context + place, mask=inside, other=0.0)
+                there = (columns[None, :] < num_keys) & (deep[:, None] < depth)
+                place = item * stride_vn + columns[None, :] * stride_v + deep[:, None]
+                value = tl.load(values + place, mask=there, other=0.0)
+                if INTERPRETED:
+                    grad, value = grad.to(tl.float32), value.to(tl.float32)  # its products of bfloat16 are wrong
+                grads += dot(grad, value)
+            if has_dropout:
+                keep = kept(seed, item + first_item, rows + first_row, columns, dropout)
+                grads = tl.where(keep, grads / (1.0 - dropout), 0.0)
+            place = item * padded_q * padded_k + rows[:, None] * padded_k + columns[None, :]
+            tl.store(grad_scores + place, grads, mask=seen)
+            products += tl.sum(weights * grads, 1)
+            totals += tl.sum(weights, 1)
+    place = (split * items + item) * padded_q + rows
+    tl.store(means + place, products)
+    tl.store(means + place + splits * items * padded_q, totals)
+
+
+@jit
+def _pairs(
+    scores, log_sum, means, grad_scores, turned, weighted, lengths, allowed, seed,
+    stride_an, stride_a, stride_sn,
+    num_queries, num_keys, shift, first_item, first_row, before, after, dropout, step_item, step_row,
+    tiles_q, tiles_k, splits, items,
+    has_lengths: tl.constexpr, has_window: tl.constexpr, has_allowed: tl.constexpr, has_dropout: tl.constexpr,
+    block_q: tl.constexpr, block_k: tl.constexpr,
+):  # fmt: skip
+    """One tile of the gradients of the scores, also turned round, and of the weights after dropout."""
+    number = tl.program_id(0)
+    column, tile, item = number % tiles_k, number // tiles_k % tiles_q, (number // tiles_k // tiles_q).to(tl.int64)
+    rows, columns = tile * block_q + tl.arange(0, block_q), column * block_k + tl.arange(0, block_k)
+    weights, seen, _ = _weights(
+        scores, log_sum, lengths, allowed, item, tile, column, stride_an, stride_a, stride_sn,
+        num_queries, num_keys, shift, before, after, step_item, step_row,
+        has_lengths, has_window, has_allowed, block_q, block_k,
+    )  # fmt: skip
     padded_q, padded_k = tiles_q * block_q, tiles_k * block_k
     place = item * padded_q * padded_k + rows[:, None] * padded_k + columns[None, :]
+    grads = tl.load(grad_scores + place, mask=seen, other=0.0)
+    mean, total = tl.zeros([block_q], tl.float32), tl.zeros([block_q], tl.float32)
+    for split in range(splits):
+        mean += tl.load(means + (split * items + item) * padded_q + rows)
+        total += tl.load(means + ((splits + split) * items + item) * padded_q + rows)
+    total = 1.0 / tl.where(total > 0.0, total, 1.0)
+    weights *= total[:, None]
+    grads = weights * (grads - (mean * total)[:, None])
+    if has_dropout:
+        keep = kept(seed, item + first_item, rows + first_row, columns, dropout)
+        weights = tl.where(keep, weights / (1.0 - dropout), 0.0)
     tl.store(grad_scores + place, grads)
     tl.store(weighted + place, weights.to(weighted.dtype.element_ty))
     tl.store(turned + item * padded_q * padded_k + rows[:, None] + columns[None, :] * padded_q, grads)
@@ -99,13 +187,13 @@ def _pairs(
 
 @jit
 def _sums(
-    grad_scores, raw_own, raw_walk, v, own, walk, own_peaks, walk_peaks, grad_own, grad_v, lengths,
-    stride_on, stride_o, stride_wn, stride_w, num_own, num_walk, features, plain_features, shift, behind, ahead,
+    grad_scores, raw_own, raw_walk, v, own, falling_walk, rising_walk, own_peaks, walk_peaks, grad_own, grad_v, lengths,
+    stride_on, stride_o, stride_wn, stride_w, num_own, num_walk, features, own_features, shift, behind, ahead,
     tiles_own, tiles_walk, tiles_features, splits, items,
     has_lengths: tl.constexpr, own_keys: tl.constexpr, with_v: tl.constexpr,
     block_own: tl.constexpr, block_walk: tl.constexpr, block_features: tl.constexpr, stages: tl.constexpr,
 ):  # fmt: skip
-    """A tile [rows, features] of Σ_j g_ij (1 − tanh²) v, along all j or one part of them; and −2 Σ_ij g_ij r."""
+    """A tile [rows, features] of Σ_j g_ij (1 − tanh²) v, along all j or one part of them; and Σ_ij g_ij tanh."""
     number = tl.program_id(0)
     tile, number = number % tiles_own, number // tiles_own
     slab, number = number % tiles_features, number // tiles_features
@@ -120,49 +208,52 @@ def _sums(
     first = tl.maximum(first, split * tiles_walk // splits)
     end = tl.minimum(tl.cdiv(end, block_walk), (split + 1) * tiles_walk // splits)
     grad_scores += item * tiles_own * block_own * padded_walk
-    walk += item * padded_walk * plain_features
+    falling_walk += item * padded_walk * own_features
+    rising_walk += item * padded_walk * own_features
     raw_own += item * stride_on
     raw_walk += item * stride_wn
-    start = item * tiles_own * block_own * plain_features
-    e = tl.load(own + start + rows[:, None] * plain_features + at[None, :])
-    own_peak = tl.load(own_peaks + (item * tiles_own + tile) * plain_features + at)
+    start = item * tiles_own * block_own * own_features
+    e = tl.load(own + start + rows[:, None] * own_features + at[None, :])
+    own_peak = tl.load(own_peaks + (item * tiles_own + tile) * own_features + at)
     total = tl.zeros([block_own, block_features], tl.float32)
     total_v = tl.zeros([block_own, block_features], tl.float32)
     for block in range(first, end):
-        peak = own_peak + tl.load(walk_peaks + (item * tiles_walk + block) * plain_features + at)
+        peak = 2.0 * own_peak + tl.load(walk_peaks + (item * tiles_walk + block) * own_features + at)
         bits = 2.0 * (tl.maximum(tl.max(peak, 0), 0.0) + 1.0)
         if bits <= PAIR_BITS:
             for step in tl.range(block * block_walk, block * block_walk + block_walk, 4, num_stages=stages):
                 g0, g1, g2, g3 = four(grad_scores + step, rows, padded_walk)
-                f0, f1, f2, f3 = four(walk + step * plain_features, at, 4)
-                x, y = 1.0 + e * f0[None, :], 1.0 + e * f1[None, :]
+                d0, d1, d2, d3 = four(falling_walk + step * own_features, at, 4)
+                f0, f1, f2, f3 = four(rising_walk + step * own_features, at, 4)
+                x, y = d0[None, :] + e * f0[None, :], d1[None, :] + e * f1[None, :]
                 shared = reciprocal(x * y)
-                r, s = y * shared, x * shared
-                total += g0[:, None] * (r - r * r)
-                total += g1[:, None] * (s - s * s)
+                x, y = y * shared, x * shared
+                total += g0[:, None] * (x * x)
+                total += g1[:, None] * (y * y)
                 if with_v:
-                    total_v += g0[:, None] * r
-                    total_v += g1[:, None] * s
-                x, y = 1.0 + e * f2[None, :], 1.0 + e * f3[None, :]
+                    total_v += g0[:, None] * (d0[None, :] * x - 0.5)
+                    total_v += g1[:, None] * (d1[None, :] * y - 0.5)
+                x, y = d2[None, :] + e * f2[None, :], d3[None, :] + e * f3[None, :]
                 shared = reciprocal(x * y)
-                r, s = y * shared, x * shared
-                total += g2[:, None] * (r - r * r)
-                total += g3[:, None] * (s - s * s)
+                x, y = y * shared, x * shared
+                total += g2[:, None] * (x * x)
+                total += g3[:, None] * (y * y)
                 if with_v:
-                    total_v += g2[:, None] * r
-                    total_v += g3[:, None] * s
+                    total_v += g2[:, None] * (d2[None, :] * x - 0.5)
+                    total_v += g3[:, None] * (d3[None, :] * y - 0.5)
         else:
             inside = (rows[:, None] < num_own) & (at[None, :] < features)
             mine = tl.load(raw_own + rows[:, None] * stride_o + at[None, :], mask=inside, other=0.0).to(tl.float32)
+            inverse = 1.0 / tl.where(e > 0.0, e, 1.0)
             for step in range(block * block_walk, tl.minimum(block * block_walk + block_walk, num_walk)):
                 other = tl.load(raw_walk + step * stride_w + at, mask=at < features, other=0.0).to(tl.float32)
                 g = tl.load(grad_scores + rows * padded_walk + step)
-                r = falling(mine + other[None, :])
-                total += g[:, None] * (r - r * r)
+                r = signed_falling(mine + other[None, :])
+                total += g[:, None] * ((tl.abs(r) - r * r) * inverse)
                 if with_v:
-                    total_v += g[:, None] * r
+                    total_v += g[:, None] * (-0.5 * signed_tanh(r))
     weight = tl.load(v + at, mask=at < features, other=0.0).to(tl.float32)
-    total = 4.0 * weight[None, :] * total
+    total = 4.0 * weight[None, :] * (e * total)
     place = ((split * items + item) * num_own + rows)[:, None] * features + at[None, :]
     inside = (rows[:, None] < num_own) & (at[None, :] < features)
     tl.store(grad_own + place, total.to(grad_own.dtype.element_ty), mask=inside)
@@ -177,7 +268,6 @@ def backward(
     keys: Tensor,
     values: Tensor,
     v: Tensor,
-    context: Tensor,
     log_sum: Tensor,
     rules: Rules,
     tiles: Blocks | None = None,
@@ -186,10 +276,10 @@ def backward(
     (n, q, a), (k, d) = query.shape, values.shape[1:]
     tiles = tiles or blocks(q, k, a, d)
     query, keys, values, v = contiguous_rows(query), contiguous_rows(keys), contiguous_rows(values), v.contiguous()
-    grad, context = grad.contiguous(), context.contiguous()
+    grad = grad.contiguous()
     parts = list(chunks(n, q, k, tiles, tiles.backward_chunk))
     if len(parts) == 1:
-        found = _backward_chunk(grad, query, keys, values, v, context, log_sum, rules, (k - q, 0, 0), tiles)
+        found = _backward_chunk(grad, query, keys, values, v, log_sum, rules, (k - q, 0, 0), tiles)
         of_query, of_keys, of_values, of_v = (
             g.to(x.dtype) for g, x in zip(found, (query, keys, values, v), strict=True)
         )
@@ -200,7 +290,7 @@ def backward(
     for part in parts:
         some, rows = part.items, part.rows
         of_query, of_keys, of_values, of_v = _backward_chunk(
-            grad[some, rows], query[some, rows], keys[some], values[some], v, context[some, rows], log_sum[some, rows],
+            grad[some, rows], query[some, rows], keys[some], values[some], v, log_sum[some, rows],
             rules.of(part), part.at(q, k), tiles,
         )  # fmt: skip
         grad_query[some, rows] = of_query
@@ -218,37 +308,77 @@ def _backward_chunk(
     keys: Tensor,
     values: Tensor,
     v: Tensor,
-    context: Tensor,
     log_sum: Tensor,
     rules: Rules,
     place: tuple[int, int, int],
     tiles: Blocks,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of one chunk of rows, in float32; those of keys and values are to be added over chunks."""
-    (n, q, a), (k, d), (shift, item, row) = query.shape, values.shape[1:], place
-    scores, _ = score_tiles(query, keys, v, rules, shift, tiles)
-    slabs = -(-a // tiles.features)
-    mine = raised_rows(query, v, tiles.own, True, plain_features=slabs * tiles.features)
-    theirs = raised_rows(keys, v, tiles.own, False, plain_features=slabs * tiles.features)
+    (n, q, _), (k, d), (shift, item, row) = query.shape, values.shape[1:], place
+    scores, _ = score_tiles(query, keys, v, rules, shift, tiles, tiles.backward_part)
+    mine, theirs = _raised(query, tiles), _raised(keys, tiles)
     rows, columns = mine.tiles * tiles.own, theirs.tiles * tiles.own
     grad_scores = torch.empty(n, rows, columns, dtype=torch.float32, device=query.device)
     turned = torch.empty(n, columns, rows, dtype=torch.float32, device=query.device)
     weighted = values.new_empty(n, rows, columns)
+    splits = max(1, min(columns // tiles.mean_keys, tiles.programs // (n * rows // tiles.mean_queries)))
+    means = torch.empty(2, splits, n, rows, dtype=torch.float32, device=query.device)
+    given = (
+        *mask_strides(rules), log_sum.stride(0), q, k, shift, item, row, rules.before, rules.after, rules.dropout,
+        *scores.stride()[:2],
+    )  # fmt: skip
+    built = {**flags(rules), "num_stages": 1}
+    mean_tiles = rows // tiles.mean_queries, columns // tiles.mean_keys
+    masked = pointers(rules, query)
     with on(query):
+        _means[(mean_tiles[0] * splits * n,)](
+            scores, values, log_sum, grad, grad_scores, means, *masked, *values.stride()[:2], grad.stride(0), d, *given,
+            *mean_tiles, splits, n, **built, block_q=tiles.mean_queries, block_k=tiles.mean_keys,
+            block_depth=min(64, power_of_two(d, 16)), num_warps=tiles.mean_warps,
+        )  # fmt: skip
         _pairs[(theirs.tiles * mine.tiles * n,)](
-            scores, values, context, log_sum, grad, grad_scores, turned, weighted, *pointers(rules, query),
-            *values.stride()[:2], *mask_strides(rules), grad.stride(0), log_sum.stride(0),
-            q, k, d, shift, item, row, rules.before, rules.after, rules.dropout, *scores.stride()[:2],
-            mine.tiles, theirs.tiles,
-            **flags(rules), block_q=tiles.own, block_k=tiles.own, block_depth=min(64, power_of_two(d, 16)),
-            num_warps=tiles.pair_warps, num_stages=1,
+            scores, log_sum, means, grad_scores, turned, weighted, *masked, *given,
+            mine.tiles, theirs.tiles, splits, n,
+            **built, block_q=tiles.own, block_k=tiles.own, num_warps=tiles.pair_warps,
         )  # fmt: skip
     del scores
     of_values = torch.bmm(weighted[:, :q, :k].mT, grad)
     window = (rules.before, rules.after)
     of_query, of_v = _walk(grad_scores, query, keys, v, mine, theirs, rules.lengths, shift, window, False, tiles)
     of_keys, _ = _walk(turned, keys, query, v, theirs, mine, rules.lengths, -shift, window[::-1], True, tiles)
-    return of_query, of_keys, of_values, of_v + grad_scores.sum()  # but for rounding, g sums to 0 along keys
+    return of_query, of_keys, of_values, of_v
+
+
+@dataclass(frozen=True)
+class _Raised:
+    """Exponentials in the orders of the inner loop."""
+
+    own: Tensor  # [n rows features], exp(2x)
+    walked: Tensor  # [2 n rows/4 features 4], exp(−x) and exp(x)
+    peaks: Tensor  # [n tiles features], the most bits of exp(x) in a tile
+    tiles: int
+
+
+def _raised(x: Tensor, tiles: Blocks) -> _Raised:
+    """What `_raise` makes of queries or keys."""
+    n, rows, a = x.shape
+    count, features = -(-rows // tiles.own), -(-a // tiles.features) * tiles.features
+
+    def buffer(*shape: int) -> Tensor:
+        return torch.empty(shape, dtype=torch.float32, device=x.device)
+
+    result = _Raised(
+        own=buffer(n, count * tiles.own, features),
+        walked=buffer(2, n, count * tiles.own // 4, features, 4),
+        peaks=buffer(n, count, features),
+        tiles=count,
+    )
+    with on(x):
+        _raise[(count * n,)](
+            x, result.own, *result.walked, result.peaks, *x.stride()[:2], rows, a, features, count,
+            block=tiles.own, padded_features=power_of_two(features), num_warps=8, num_stages=1,
+        )  # fmt: skip
+    return result
 
 
 def _walk(
@@ -256,8 +386,8 @@ def _walk(
     raw: Tensor,
     other: Tensor,
     v: Tensor,
-    own: Raised,
-    walk: Raised,
+    own: _Raised,
+    walk: _Raised,
     lengths: Tensor | None,
     shift: int,
     window: tuple[int, int],
@@ -266,16 +396,16 @@ def _walk(
 ) -> tuple[Tensor, Tensor]:
     """The gradients of `raw`, queries or keys, and what its rows give to v."""
     n, rows, a = raw.shape
-    slabs = own.plain.shape[-1] // tiles.features
+    slabs = own.own.shape[-1] // tiles.features
     programs = n * own.tiles * slabs
-    splits = max(1, min(walk.tiles, tiles.programs // programs))
+    splits = max(-(-walk.tiles * tiles.own // LONGEST), min(walk.tiles, tiles.programs // programs))
     result = torch.empty(splits, n, rows, a, dtype=torch.float32, device=raw.device)
     result_v = torch.empty(1 if own_keys else splits * n * own.tiles, a, dtype=torch.float32, device=raw.device)
     with on(raw):
         _sums[(programs * splits,)](
-            grad_scores, raw, other, v, own.plain, walk.walked, own.peaks, walk.peaks, result, result_v,
+            grad_scores, raw, other, v, own.own, *walk.walked, own.peaks, walk.peaks, result, result_v,
             raw if lengths is None else lengths, *raw.stride()[:2], *other.stride()[:2], rows, other.shape[1], a,
-            own.plain.shape[-1], shift, *window, own.tiles, walk.tiles, slabs, splits, n,
+            own.own.shape[-1], shift, *window, own.tiles, walk.tiles, slabs, splits, n,
             has_lengths=lengths is not None, own_keys=own_keys, with_v=not own_keys,
             block_own=tiles.own, block_walk=tiles.own, block_features=tiles.features,
             stages=tiles.sum_stages, num_warps=tiles.sum_warps, num_stages=1,

@@ -56,6 +56,19 @@ def falling(sums):
 
 
 @jit
+def signed_falling(sums):
+    """r of |s|, with the sign of s: small where tanh is near ±1, so that 1 − tanh² = 4 (|r| − r²) keeps its digits."""
+    r = falling(tl.abs(sums))
+    return tl.where(sums < 0.0, -r, r)
+
+
+@jit
+def signed_tanh(r):
+    """tanh(s) from it."""
+    return tl.where(r < 0.0, -1.0, 1.0) - 2.0 * r
+
+
+@jit
 def precise_exp(x):
     """exp(x), good to two units in the last place for every finite x; the plain one loses digits with the size of x."""
     power = tl.floor(x * 1.4426950408889634 + 0.5)

@@ -20,7 +20,6 @@ from regard.kernels.parts import (
     EVERYWHERE,
     Rules,
     contiguous_rows,
-    falling,
     flags,
     jit,
     kept,
@@ -28,6 +27,9 @@ from regard.kernels.parts import (
     on,
     pointers,
     power_of_two,
+    precise_exp,
+    signed_falling,
+    signed_tanh,
     tl,
     visible,
 )
@@ -36,19 +38,19 @@ from regard.kernels.parts import rules as rules_of
 
 @jit
 def _scores(query, key, weight, scale, is_dot: tl.constexpr):
-    """The scores of one query against a tile of keys; and the tile, or r with tanh = 1 − 2r."""
+    """The scores of one query against a tile of keys; and the tile, or r of `signed_falling`."""
     if is_dot:
         side = key
         scores = scale * tl.sum(query[None, :] * key, 1)
     else:
-        side = falling(query[None, :] + key)
-        scores = tl.sum(weight[None, :] - 2.0 * weight[None, :] * side, 1)
+        side = signed_falling(query[None, :] + key)
+        scores = tl.sum(weight[None, :] * signed_tanh(side), 1)
     return scores, side
 
 
 @jit
 def _forward(
-    query, keys, values, v, context, log_sum, lengths, allowed, seed,
+    query, keys, values, v, context, log_sum, sums, lengths, allowed, seed,
     stride_qn, stride_kn, stride_k, stride_vn, stride_v, stride_an, stride_a,
     num_keys, features, depth, scale, before, after, dropout,
     has_lengths: tl.constexpr, has_window: tl.constexpr, has_allowed: tl.constexpr, has_dropout: tl.constexpr,
@@ -82,11 +84,12 @@ def _forward(
             allowed + item * stride_an, stride_a, row, columns, num_keys - 1, 1, length,
             before, after, has_window, has_allowed,
         )  # fmt: skip
-        scores = tl.where(tl.reshape(seen, [block]), scores, -float("inf"))
+        seen = tl.reshape(seen, [block])
+        scores = tl.where(seen, scores, -float("inf"))
         higher = tl.maximum(highest, tl.max(scores, 0))
         base = tl.where(higher == -float("inf"), 0.0, higher)
         shrink = tl.exp(highest - base)
-        weights = tl.exp(scores - base)
+        weights = tl.where(seen, precise_exp(tl.where(seen, scores - base, 0.0)), 0.0)
         total = total * shrink + tl.sum(weights, 0)
         if has_dropout:
             keep = tl.reshape(kept(seed, item, row, columns, dropout), [block])
@@ -97,11 +100,13 @@ def _forward(
     tl.store(context + item * depth + deep, result.to(context.dtype.element_ty), mask=deep < depth)
     logarithm = tl.where(total != 0.0, highest + tl.log(tl.where(total != 0.0, total, 1.0)), -float("inf"))
     tl.store(log_sum + item, logarithm)
+    tl.store(sums + 2 * item, highest)
+    tl.store(sums + 2 * item + 1, total)
 
 
 @jit
 def _backward(
-    query, keys, values, v, context, log_sum, grad_context, grad_query, grad_keys, grad_values, grad_v,
+    query, keys, values, v, context, sums, grad_context, grad_query, grad_keys, grad_values, grad_v,
     lengths, allowed, seed, stride_gn, stride_qn, stride_kn, stride_k, stride_vn, stride_v, stride_an, stride_a,
     num_keys, features, depth, scale, before, after, dropout,
     has_lengths: tl.constexpr, has_window: tl.constexpr, has_allowed: tl.constexpr, has_dropout: tl.constexpr,
@@ -122,8 +127,8 @@ def _backward(
         weight = tl.load(v + at, mask=at < features, other=0.0).to(tl.float32)
     grad = tl.load(grad_context + item * stride_gn * unit + deep, mask=deep < depth, other=0.0).to(tl.float32)
     mean = tl.sum(grad * tl.load(context + item * depth + deep, mask=deep < depth, other=0.0).to(tl.float32), 0)
-    logarithm = tl.load(log_sum + item)
-    base = tl.where(logarithm == -float("inf"), 0.0, logarithm)
+    highest, total = tl.load(sums + 2 * item), tl.load(sums + 2 * item + 1)
+    base, share = tl.where(total > 0.0, highest, 0.0), 1.0 / tl.where(total > 0.0, total, 1.0)
     length = num_keys
     if has_lengths:
         length = tl.minimum(tl.load(lengths + item).to(tl.int32), num_keys)
@@ -140,7 +145,7 @@ def _backward(
             allowed + item * stride_an, stride_a, row, columns, num_keys - 1, 1, length,
             before, after, has_window, has_allowed,
         )  # fmt: skip
-        weights = tl.where(tl.reshape(seen, [block]), tl.exp(scores - base), 0.0)
+        weights = tl.where(tl.reshape(seen, [block]), share * precise_exp(scores - base), 0.0)
         grads = tl.sum(value.to(tl.float32) * grad[None, :], 1)
         taken = weights
         if has_dropout:
@@ -160,10 +165,10 @@ def _backward(
             of_keys = scale * grads[:, None] * q[None, :]
             total_query += tl.sum(scale * grads[:, None] * side, 0)
         else:
-            of_keys = 4.0 * grads[:, None] * weight[None, :] * (side - side * side)
+            of_keys = 4.0 * grads[:, None] * weight[None, :] * (tl.abs(side) - side * side)
             total_query += tl.sum(of_keys, 0)
             if not is_step:
-                total_v += tl.sum(grads[:, None] * (1.0 - 2.0 * side), 0)
+                total_v += tl.sum(grads[:, None] * signed_tanh(side), 0)
         if not is_step:
             place = (item * num_keys + columns)[:, None] * features + at[None, :]
             tl.store(grad_keys + place, of_keys.to(grad_keys.dtype.element_ty), mask=inside)
@@ -181,22 +186,25 @@ def forward(
     block: int | None = None,
     *,
     scale: float = 1.0,
-) -> tuple[Tensor, Tensor]:
-    """The contexts [n 1 d] and the logarithms of the sums [n 1]; without v, the score is scale · q·k."""
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The contexts [n 1 d], the logarithms of the sums [n 1], and the highest scores and the sums [n 2].
+
+    Without v, the score is scale · q·k. A logarithm has lost a digit or two of its sum, which `backward` wants.
+    """
     (n, _, a), (k, d) = query.shape, values.shape[1:]
     query, keys, values = contiguous_rows(query), contiguous_rows(keys), contiguous_rows(values)
     strides = (query.stride(0), *keys.stride()[:2], *values.stride()[:2])
     unit = math.gcd(8, a, d, *strides)
     context = values.new_empty(n, 1, d)
-    log_sum = torch.empty(n, 1, dtype=torch.float32, device=values.device)
+    log_sum, sums = (torch.empty(n, width, dtype=torch.float32, device=values.device) for width in (1, 2))
     with on(query):
         _forward[(n,)](
-            query, keys, values, query if v is None else v.contiguous(), context, log_sum,
+            query, keys, values, query if v is None else v.contiguous(), context, log_sum, sums,
             *pointers(rules, query), *(stride // unit for stride in strides), *mask_strides(rules),
             k, a // unit, d // unit, float(scale), rules.before, rules.after, rules.dropout,
             **flags(rules), is_dot=v is None, unit=unit, **_sizes(a, d, block, most_warps=16),
         )  # fmt: skip
-    return context, log_sum
+    return context, log_sum, sums
 
 
 def backward(
@@ -206,7 +214,7 @@ def backward(
     values: Tensor,
     v: Tensor | None,
     context: Tensor,
-    log_sum: Tensor,
+    sums: Tensor,
     rules: Rules,
     block: int | None = None,
     *,
@@ -217,7 +225,7 @@ def backward(
     grad_query, grad_keys, grad_values = query.new_empty(n, 1, a), keys.new_empty(n, k, a), values.new_empty(n, k, d)
     grad_v = query if v is None else torch.empty(n, a, dtype=torch.float32, device=v.device)
     places = (grad_query, grad_keys, grad_values, grad_v)
-    _launch_backward(places, grad, query, keys, values, v, context, log_sum, rules, block, scale, is_step=False)
+    _launch_backward(places, grad, query, keys, values, v, context, sums, rules, block, scale, is_step=False)
     return grad_query, grad_keys, grad_values, query.new_zeros(0) if v is None else grad_v.sum(0).to(v.dtype)
 
 
@@ -229,7 +237,7 @@ def _launch_backward(
     values: Tensor,
     v: Tensor | None,
     context: Tensor,
-    log_sum: Tensor,
+    sums: Tensor,
     rules: Rules,
     block: int | None,
     scale: float,
@@ -244,7 +252,7 @@ def _launch_backward(
     with on(query):
         _backward[(n,)](
             query, keys, values, query if v is None else v.contiguous(),
-            context.contiguous(), log_sum.contiguous(), grad, *places,
+            context.contiguous(), sums, grad, *places,
             *pointers(rules, query), *(stride // unit for stride in strides), *mask_strides(rules),
             k, a // unit, d // unit, float(scale), rules.before, rules.after, rules.dropout,
             **flags(rules), is_dot=v is None, is_step=is_step, unit=unit, **_sizes(a, d, block, most_warps=8),
@@ -308,9 +316,10 @@ def _dot_forward(
 ) -> tuple[Tensor, Tensor]:
     if 0 in (*query.shape, *values.shape):
         context = values.new_zeros(query.shape[0], 1, values.shape[2])
-        return context, query.new_full(query.shape[:2], -torch.inf, dtype=torch.float32)
+        return context, query.new_zeros(len(query), 2, dtype=torch.float32)
     rules = rules_of(query, keys, lengths, allowed, None, before, after, 0.0)
-    return forward(query, keys, values, None, rules, scale=scale)
+    context, _, sums = forward(query, keys, values, None, rules, scale=scale)
+    return context, sums
 
 
 @torch.library.custom_op("regard::single_dot_backward", mutates_args=())
@@ -320,7 +329,7 @@ def _dot_backward(
     keys: Tensor,
     values: Tensor,
     context: Tensor,
-    log_sum: Tensor,
+    sums: Tensor,
     lengths: Tensor | None,
     allowed: Tensor | None,
     before: int,
@@ -330,13 +339,13 @@ def _dot_backward(
     if 0 in (*query.shape, *values.shape):
         return torch.zeros_like(query), torch.zeros_like(keys), torch.zeros_like(values)
     rules = rules_of(query, keys, lengths, allowed, None, before, after, 0.0)
-    return backward(grad, query, keys, values, None, context, log_sum, rules, scale=scale)[:3]
+    return backward(grad, query, keys, values, None, context, sums, rules, scale=scale)[:3]
 
 
 @_dot_forward.register_fake
 def _(query, keys, values, *rest):
     context = values.new_empty(query.shape[0], query.shape[1], values.shape[2])
-    return context, query.new_empty(query.shape[:2], dtype=torch.float32)
+    return context, query.new_empty(len(query), 2, dtype=torch.float32)
 
 
 @_dot_backward.register_fake
@@ -346,13 +355,13 @@ def _(grad, query, keys, values, *rest):
 
 def _remember(ctx, inputs, output):
     query, keys, values, lengths, allowed, *ctx.settings = inputs
-    context, log_sum = output
-    ctx.save_for_backward(query, keys, values, context, log_sum, lengths, allowed)
-    ctx.mark_non_differentiable(log_sum)
+    context, sums = output
+    ctx.save_for_backward(query, keys, values, context, sums, lengths, allowed)
+    ctx.mark_non_differentiable(sums)
     ctx.set_materialize_grads(False)
 
 
-def _differentiate(ctx, grad, _):
+def _differentiate(ctx, grad, *_):
     return *_dot_backward(grad, *ctx.saved_tensors, *ctx.settings), *(None,) * 5
 
 
@@ -381,9 +390,9 @@ def _of_keys(
             place = step * num_items + item
             q = tl.load(queries + place * features + at, mask=at < features, other=0.0).to(tl.float32)
             grads = tl.load(pairs + place * 2 * num_keys + columns, mask=columns < num_keys, other=0.0)
-            r = falling(q[None, :] + key)
-            total += grads[:, None] * (r - r * r)
-            total_v += tl.sum(grads[:, None] * (1.0 - 2.0 * r), 0)
+            r = signed_falling(q[None, :] + key)
+            total += grads[:, None] * (tl.abs(r) - r * r)
+            total_v += tl.sum(grads[:, None] * signed_tanh(r), 0)
         place = (item * num_keys + columns)[:, None] * features + at[None, :]
         tl.store(grad_keys + place, (4.0 * weight[None, :] * total).to(grad_keys.dtype.element_ty), mask=inside)
     tl.store(grad_v + item * features + at, total_v, mask=at < features)
@@ -465,17 +474,17 @@ class _Step(torch.autograd.Function):
     @staticmethod
     def forward(ctx, query, pairs, grads, keys, values, v, allowed, scale):
         rules = rules_of(query, keys, None, allowed, None, EVERYWHERE, EVERYWHERE, 0.0)
-        context, log_sum = forward(query, keys, values, v, rules, scale=scale)
-        ctx.save_for_backward(query, keys, values, v, context, log_sum)
+        context, _, sums = forward(query, keys, values, v, rules, scale=scale)
+        ctx.save_for_backward(query, keys, values, v, context, sums)
         ctx.rules, ctx.scale = rules, scale
         return context
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad):
-        query, keys, values, v, context, log_sum = ctx.saved_tensors
+        query, keys, values, v, context, sums = ctx.saved_tensors
         grad_query = query.new_empty(query.shape)
         pairs = keys.new_empty(len(query), 2, keys.shape[1], dtype=torch.float32)
-        given = (grad, query, keys, values, v, context, log_sum, ctx.rules)
+        given = (grad, query, keys, values, v, context, sums, ctx.rules)
         _launch_backward((grad_query, pairs, pairs, pairs), *given, None, ctx.scale, is_step=True)
         return grad_query, pairs, grad, None, None, None, None, None

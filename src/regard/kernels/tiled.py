@@ -34,7 +34,6 @@ from regard.kernels.parts import (
     at_most,
     contiguous_rows,
     dot,
-    falling,
     flags,
     jit,
     kept,
@@ -44,6 +43,8 @@ from regard.kernels.parts import (
     power_of_two,
     precise_exp,
     reciprocal,
+    signed_falling,
+    signed_tanh,
     tl,
     visible,
     within,
@@ -102,13 +103,30 @@ def _near(total, raised_q, raised_k, scales, step_q, step_k, groups, lid: tl.con
 
 
 @jit
+def _near_in_parts(total, raised_q, raised_k, scales, step_q, step_k, groups, lid: tl.constexpr, part: tl.constexpr):
+    """The same, `part` groups at a time: every addition to a large sum costs accuracy, and so there are fewer."""
+    if part == 0:
+        total = _near(total, raised_q, raised_k, scales, step_q, step_k, groups, lid)
+    else:
+        for first in range(0, groups, part):
+            total += _near(
+                tl.zeros_like(total), raised_q + 4 * first * step_q, raised_k + 4 * first * step_k, scales + 4 * first,
+                step_q, step_k, tl.minimum(part, groups - first), lid,
+            )  # fmt: skip
+    return total
+
+
+@jit
 def _far(total, queries, keys, v, rows, columns, stride_q, stride_k, num_rows, num_columns, features):
-    """Σ_a v_a tanh(q + k) from the arguments themselves."""
-    for feature in range(features):
-        q = tl.load(queries + rows * stride_q + feature, mask=rows < num_rows, other=0.0).to(tl.float32)
-        k = tl.load(keys + columns * stride_k + feature, mask=columns < num_columns, other=0.0).to(tl.float32)
-        weight = tl.load(v + feature).to(tl.float32)
-        total += weight - 2.0 * weight * falling(q[:, None] + k[None, :])
+    """Σ_a v_a tanh(q + k) from the arguments themselves, sixteen at a time."""
+    for first in range(0, features, 16):
+        part = tl.zeros_like(total)
+        for feature in range(first, tl.minimum(first + 16, features)):
+            q = tl.load(queries + rows * stride_q + feature, mask=rows < num_rows, other=0.0).to(tl.float32)
+            k = tl.load(keys + columns * stride_k + feature, mask=columns < num_columns, other=0.0).to(tl.float32)
+            weight = tl.load(v + feature).to(tl.float32)
+            part += weight * signed_tanh(signed_falling(q[:, None] + k[None, :]))
+        total += part
     return total
 
 
@@ -117,16 +135,10 @@ def _far(total, queries, keys, v, rows, columns, stride_q, stride_k, num_rows, n
 
 @jit
 def _raise(
-    raw, v, raised, peaks, scales, facts, plain, walked, stride_n, stride_row,
-    num_rows, features, groups, plain_features, tiles,
-    is_query: tl.constexpr, backward: tl.constexpr,
-    block: tl.constexpr, padded_features: tl.constexpr,
+    raw, v, raised, peaks, scales, facts, stride_n, stride_row, num_rows, features, groups, tiles,
+    is_query: tl.constexpr, block: tl.constexpr, padded_features: tl.constexpr,
 ):  # fmt: skip
-    """exp(2x) of one tile of queries or keys in the order of the inner loops, and the largest argument of each feature.
-
-    For the scores raised [n features rows]; for the backward pass plain [n rows features] and walked
-    [n rows/4 features 4].
-    """
+    """exp(2x) [n features rows] of one tile of queries or keys, and the largest argument of each feature."""
     tile, item = tl.program_id(0) % tiles, (tl.program_id(0) // tiles).to(tl.int64)
     rows, at = tile * block + tl.arange(0, block), tl.arange(0, padded_features)
     padded_rows = tiles * block
@@ -142,33 +154,23 @@ def _raise(
     turned = x * flip[None, :]
     up = _double_exp(turned)
     peak = tl.max(turned, 0) * DOUBLE
-    if backward:
-        up = tl.where(here, _double_exp(x), 0.0)
-        inside = at[None, :] < plain_features
-        start = item * (padded_rows * plain_features)
-        tl.store(plain + start + rows[:, None] * plain_features + at[None, :], up, mask=inside)
-        place = (rows[:, None] // 4) * (plain_features * 4) + at[None, :] * 4 + rows[:, None] % 4
-        tl.store(walked + start + place, up, mask=inside)
-        peak = tl.where(beyond, FAR, tl.max(x, 0) * DOUBLE)
-        tl.store(peaks + (item * tiles + tile) * plain_features + at, peak, mask=at < plain_features)
-    else:
-        if is_query:
-            up *= scale[None, :]
-            peak += tl.log2(scale)
-            if tl.program_id(0) == 0:
-                sign = tl.where(at % 2 == 0, 1.0, -1.0)
-                inside = at < groups * 4
-                tl.store(scales + at, scale, mask=inside)
-                tl.store(scales + groups * 4 + at, tl.log2(scale), mask=inside)
-                tl.store(facts, largest)
-                tl.store(facts + 2, 0.0)
-                tl.store(facts + 3, tl.sum(tl.abs(weight), 0))
-                tl.store(facts + 1, tl.sum(tl.where(inside, sign * tl.where(real, share, 2.0), 0.0), 0))
-        up = tl.where(here, up, 0.0)
-        place = at[:, None] * padded_rows + rows[None, :]
-        tl.store(raised + item * (groups * 4 * padded_rows) + place, tl.trans(up), mask=at[:, None] < groups * 4)
-        peak = tl.where(real, tl.where(beyond, FAR, peak), 0.0)
-        tl.store(peaks + (item * tiles + tile) * groups * 4 + at, peak, mask=at < groups * 4)
+    if is_query:
+        up *= scale[None, :]
+        peak += tl.log2(scale)
+        if tl.program_id(0) == 0:
+            sign = tl.where(at % 2 == 0, 1.0, -1.0)
+            inside = at < groups * 4
+            tl.store(scales + at, scale, mask=inside)
+            tl.store(scales + groups * 4 + at, tl.log2(scale), mask=inside)
+            tl.store(facts, largest)
+            tl.store(facts + 2, 0.0)
+            tl.store(facts + 3, tl.sum(tl.abs(weight), 0))
+            tl.store(facts + 1, largest * tl.sum(tl.where(inside, sign * tl.where(real, share, 2.0), 0.0), 0))
+    up = tl.where(here, up, 0.0)
+    place = at[:, None] * padded_rows + rows[None, :]
+    tl.store(raised + item * (groups * 4 * padded_rows) + place, tl.trans(up), mask=at[:, None] < groups * 4)
+    peak = tl.where(real, tl.where(beyond, FAR, peak), 0.0)
+    tl.store(peaks + (item * tiles + tile) * groups * 4 + at, peak, mask=at < groups * 4)
 
 
 @jit
@@ -176,7 +178,7 @@ def _scores(
     queries, keys, v, raised_q, raised_k, scales, facts, peaks_q, peaks_k, scores, lengths,
     stride_qn, stride_q, stride_kn, stride_k, num_queries, num_keys, features, groups, shift, before, after,
     tiles_q, tiles_k, num_tiles, several,
-    has_lengths: tl.constexpr, rest: tl.constexpr,
+    has_lengths: tl.constexpr, rest: tl.constexpr, part: tl.constexpr,
     block_q: tl.constexpr, block_k: tl.constexpr, padded_groups: tl.constexpr,
 ):  # fmt: skip
     """Tiles of scores [rows, columns], true up to rounding; a tile that nobody may see is left as it is.
@@ -204,14 +206,14 @@ def _scores(
             peaks += tl.load(peaks_k + (item * tiles_k + column) * groups * 4 + at, mask=real, other=0.0)
             bits = tl.max(tl.sum(tl.maximum(peaks, least) + 1.0, 1), 0)
             is_near = bits <= BITS
-            largest, constants = tl.load(facts), tl.load(facts + 1)
+            largest, constant = tl.load(facts), tl.load(facts + 1)
             total = tl.zeros([block_q, block_k], tl.float32)
             up, across = raised_q + item * groups * 4 * step_q + rows, raised_k + item * groups * 4 * step_k + columns
             place = item * step_q * step_k + rows[:, None] * step_k + columns[None, :]
             if rest:
                 if bits <= FAR / 2:
-                    total = _near(total, up, across, scales, step_q, step_k, groups, True)
-                    total = largest * (constants - 2.0 * total)
+                    total = _near_in_parts(total, up, across, scales, step_q, step_k, groups, True, part)
+                    total = constant - (2.0 * largest) * total
                 else:
                     total = _far(
                         total, queries + item * stride_qn, keys + item * stride_kn, v, rows, columns,
@@ -221,8 +223,8 @@ def _scores(
                     tl.store(scores + place, total)
             else:
                 if is_near:
-                    total = _near(total, up, across, scales, step_q, step_k, groups, False)
-                    tl.store(scores + place, largest * (constants - 2.0 * total))
+                    total = _near_in_parts(total, up, across, scales, step_q, step_k, groups, False, part)
+                    tl.store(scores + place, constant - (2.0 * largest) * total)
                 else:
                     tl.store(facts + 2, 1.0)
 
@@ -310,15 +312,20 @@ class Blocks:
     keys: int = 64  # no more than threads, so that vectors need not be shared
     warps: int = 2
     registers: int | None = 96  # of a thread, at most
+    part: int = 32  # groups of four features that are summed before they go to the sum of all
+    backward_part: int = 8  # in the backward pass, where they are made again
     mix_queries: int = 32  # of a tile of contexts
     mix_keys: int = 32
     mix_warps: int = 2
     mix_stages: int = 2
     own: int = 64  # rows of a tile of gradients, and steps between looks at the size of arguments
+    mean_queries: int = 32  # of a tile of the gradients of weights
+    mean_keys: int = 32
+    mean_warps: int = 2
     pair_warps: int = 4
-    features: int = 32
-    sum_warps: int = 2
-    sum_stages: int = 2  # loads that are under way
+    features: int = 16
+    sum_warps: int = 1
+    sum_stages: int = 3  # loads that are under way
     chunk: int = 2**27  # most (query, key) pairs in memory at once
     backward_chunk: int = 2**26  # in the backward pass, which has four numbers for each
     programs: int = 512  # walks are split until there are as many
@@ -334,7 +341,8 @@ def blocks(num_queries: int, num_keys: int, features: int, depth: int) -> Blocks
         mix_keys=min(32, keys),
         mix_warps=2 if depth <= 64 else 4 if depth <= 128 else 8,  # the contexts of a tile stay in registers
         own=min(64, most, keys),
-        features=min(32, power_of_two(features, 16)),
+        mean_queries=min(32, most, keys),
+        mean_keys=min(32, most, keys),
     )
 
 
@@ -368,7 +376,7 @@ def _forward_chunk(
     tiles: Blocks,
 ) -> tuple[Tensor, Tensor]:
     (n, q, _), (k, d), (shift, item, row) = query.shape, values.shape[1:], place
-    scores, facts = score_tiles(query, keys, v, rules, shift, tiles)
+    scores, facts = score_tiles(query, keys, v, rules, shift, tiles, tiles.part)
     num_tiles = -(-q // tiles.mix_queries)
     splits = max(1, min(-(-k // tiles.mix_keys) // 4, tiles.programs // (n * num_tiles)))
     dtype = values.dtype if splits == 1 else torch.float32
@@ -404,7 +412,7 @@ def chunks(n: int, q: int, k: int, tiles: Blocks, most: int) -> Iterator[Part]:
 
 
 def score_tiles(
-    query: Tensor, keys: Tensor, v: Tensor, rules: Rules, shift: int, tiles: Blocks
+    query: Tensor, keys: Tensor, v: Tensor, rules: Rules, shift: int, tiles: Blocks, part: int
 ) -> tuple[Tensor, Tensor]:
     """Scores [n q k] of float32, both axes padded to whole tiles, and facts; what no query may see is not written."""
     (n, q, a), k = query.shape, keys.shape[1]
@@ -419,7 +427,8 @@ def score_tiles(
                 query, keys, v, mine.raised, theirs.raised, mine.scales, mine.facts, mine.peaks, theirs.peaks, scores,
                 query if rules.lengths is None else rules.lengths, *query.stride()[:2], *keys.stride()[:2],
                 q, k, a, mine.groups, shift, rules.before, rules.after, mine.tiles, theirs.tiles, count, each,
-                has_lengths=rules.lengths is not None, rest=rest, block_q=tiles.queries, block_k=tiles.keys,
+                has_lengths=rules.lengths is not None, rest=rest, part=part if mine.groups > part else 0,
+                block_q=tiles.queries, block_k=tiles.keys,
                 padded_groups=power_of_two(mine.groups), num_warps=tiles.warps, num_stages=1,
                 maxnreg=None if rest else tiles.registers,
             )  # fmt: skip
@@ -428,41 +437,35 @@ def score_tiles(
 
 @dataclass(frozen=True)
 class Raised:
-    """exp(2x) in the orders of the inner loops: for scores, or for gradients; what the other one needs is empty."""
+    """exp(2x) in the order of the inner loop, and what a tile has to know about it."""
 
     raised: Tensor  # [n features rows], times c for queries
     peaks: Tensor  # [n tiles features], the most bits of a tile
     scales: Tensor  # [2 features], c and its bits
-    facts: Tensor  # [4], max|v|, the sum of the shares of v, whether a tile has large arguments, Σ|v|
-    plain: Tensor  # [n rows features]
-    walked: Tensor  # [n rows/4 features 4]
+    facts: Tensor  # [4], max|v|, the sum of ±|v|, whether a tile has large arguments, Σ|v|
     tiles: int
     groups: int
 
 
-def raised_rows(x: Tensor, v: Tensor, block: int, is_query: bool, plain_features: int = 0) -> Raised:
-    """What `_raise` makes of queries or keys, for scores; or with `plain_features` for gradients."""
+def raised_rows(x: Tensor, v: Tensor, block: int, is_query: bool) -> Raised:
+    """What `_raise` makes of queries or keys."""
     n, rows, a = x.shape
-    groups, tiles, backward = -(-a // 4), -(-rows // block), plain_features > 0
+    groups, tiles = -(-a // 4), -(-rows // block)
 
     def buffer(*shape: int) -> Tensor:
         return torch.empty(shape, dtype=torch.float32, device=x.device)
 
     result = Raised(
-        raised=buffer(0 if backward else n, groups * 4, tiles * block),
-        peaks=buffer(n, tiles, plain_features or groups * 4),
+        raised=buffer(n, groups * 4, tiles * block),
+        peaks=buffer(n, tiles, groups * 4),
         scales=buffer(2, groups * 4),
         facts=buffer(4),
-        plain=buffer(n, tiles * block, plain_features),
-        walked=buffer(n, tiles * block // 4, plain_features, 4),
         tiles=tiles,
         groups=groups,
     )
     with on(x):
         _raise[(tiles * n,)](
-            x, v, result.raised, result.peaks, result.scales, result.facts, result.plain, result.walked,
-            *x.stride()[:2], rows, a, groups, plain_features, tiles,
-            is_query=is_query, backward=backward, block=block,
-            padded_features=power_of_two(max(a, plain_features), 4), num_warps=8, num_stages=1,
+            x, v, result.raised, result.peaks, result.scales, result.facts, *x.stride()[:2], rows, a, groups, tiles,
+            is_query=is_query, block=block, padded_features=power_of_two(a, 4), num_warps=8, num_stages=1,
         )  # fmt: skip
     return result
