@@ -105,6 +105,34 @@ def _forward(
 
 
 @jit
+def _backward_tile(
+    q, keys, values, weight, grad, base, item, tile, length, allowed, seed, stride_k, stride_v, stride_a,
+    num_keys, features, depth, scale, before, after, dropout,
+    has_window: tl.constexpr, has_allowed: tl.constexpr, has_dropout: tl.constexpr, is_dot: tl.constexpr,
+    block: tl.constexpr, padded_features: tl.constexpr, padded_depth: tl.constexpr,
+):  # fmt: skip
+    """Of a tile of keys: the second of `_scores`, weights but for their sum, after dropout too, and their gradients."""
+    row, at, deep = tl.arange(0, 1), tl.arange(0, padded_features), tl.arange(0, padded_depth)
+    columns = tile * block + tl.arange(0, block)
+    inside = (columns[:, None] < num_keys) & (at[None, :] < features)
+    there = (columns[:, None] < num_keys) & (deep[None, :] < depth)
+    key = tl.load(keys + columns[:, None] * stride_k + at[None, :], mask=inside, other=0.0)
+    value = tl.load(values + columns[:, None] * stride_v + deep[None, :], mask=there, other=0.0)
+    scores, side = _scores(q, key.to(tl.float32), weight, scale, is_dot)
+    seen = visible(
+        allowed, stride_a, row, columns, num_keys - 1, 1, length, before, after, has_window, has_allowed
+    )  # fmt: skip
+    weights = tl.where(tl.reshape(seen, [block]), precise_exp(scores - base), 0.0)
+    grads = tl.sum(value.to(tl.float32) * grad[None, :], 1)
+    taken = weights
+    if has_dropout:
+        keep = tl.reshape(kept(seed, item, row, columns, dropout), [block])
+        grads = tl.where(keep, grads / (1.0 - dropout), 0.0)
+        taken = tl.where(keep, weights / (1.0 - dropout), 0.0)
+    return side, weights, taken, grads
+
+
+@jit
 def _backward(
     query, keys, values, v, context, sums, grad_context, grad_query, grad_keys, grad_values, grad_v,
     lengths, allowed, seed, stride_gn, stride_qn, stride_kn, stride_k, stride_vn, stride_v, stride_an, stride_a,
@@ -115,49 +143,57 @@ def _backward(
 ):  # fmt: skip
     """All gradients of one batch item; that of v is to be added over items.
 
-    With `is_step` that of the query alone; `grad_keys` takes the gradients of the scores and the weights instead.
+    With `is_step` that of the query alone; `grad_keys` takes the gradients of the scores and the weights instead, and
+    one walk has to do. Otherwise a first walk finds the sums of the very weights and gradients that the second has, as
+    `_means` of `gradients.py` does for many queries.
     """
     item = tl.program_id(0).to(tl.int64)
     features, depth, stride_qn = features * unit, depth * unit, stride_qn * unit  # so that loads can be wide
     stride_kn, stride_k, stride_vn, stride_v = stride_kn * unit, stride_k * unit, stride_vn * unit, stride_v * unit
-    row, at, deep = tl.arange(0, 1), tl.arange(0, padded_features), tl.arange(0, padded_depth)
+    at, deep = tl.arange(0, padded_features), tl.arange(0, padded_depth)
     q = tl.load(query + item * stride_qn + at, mask=at < features, other=0.0).to(tl.float32)
     weight = q
     if not is_dot:
         weight = tl.load(v + at, mask=at < features, other=0.0).to(tl.float32)
     grad = tl.load(grad_context + item * stride_gn * unit + deep, mask=deep < depth, other=0.0).to(tl.float32)
-    mean = tl.sum(grad * tl.load(context + item * depth + deep, mask=deep < depth, other=0.0).to(tl.float32), 0)
+    keys, values, allowed = keys + item * stride_kn, values + item * stride_vn, allowed + item * stride_an
     highest, total = tl.load(sums + 2 * item), tl.load(sums + 2 * item + 1)
-    base, share = tl.where(total > 0.0, highest, 0.0), 1.0 / tl.where(total > 0.0, total, 1.0)
+    base = tl.where(total > 0.0, highest, 0.0)
     length = num_keys
     if has_lengths:
         length = tl.minimum(tl.load(lengths + item).to(tl.int32), num_keys)
+    if is_step:
+        mean = tl.sum(grad * tl.load(context + item * depth + deep, mask=deep < depth, other=0.0).to(tl.float32), 0)
+    else:
+        products, totals = tl.zeros([block], tl.float32), tl.zeros([block], tl.float32)
+        for tile in range(tl.cdiv(length, block)):
+            _, weights, _, grads = _backward_tile(
+                q, keys, values, weight, grad, base, item, tile, length, allowed, seed, stride_k, stride_v, stride_a,
+                num_keys, features, depth, scale, before, after, dropout,
+                has_window, has_allowed, has_dropout, is_dot, block, padded_features, padded_depth,
+            )  # fmt: skip
+            products += weights * grads
+            totals += weights
+        total = tl.sum(totals, 0)
+        mean = tl.sum(products, 0) / tl.where(total > 0.0, total, 1.0)
+    share = 1.0 / tl.where(total > 0.0, total, 1.0)
     total_query = tl.zeros([padded_features], tl.float32)
     total_v = tl.zeros([padded_features], tl.float32)
     for tile in range(tl.cdiv(num_keys, block)):
-        columns = tile * block + tl.arange(0, block)
-        inside = (columns[:, None] < num_keys) & (at[None, :] < features)
-        there = (columns[:, None] < num_keys) & (deep[None, :] < depth)
-        key = tl.load(keys + item * stride_kn + columns[:, None] * stride_k + at[None, :], mask=inside, other=0.0)
-        value = tl.load(values + item * stride_vn + columns[:, None] * stride_v + deep[None, :], mask=there, other=0.0)
-        scores, side = _scores(q, key.to(tl.float32), weight, scale, is_dot)
-        seen = visible(
-            allowed + item * stride_an, stride_a, row, columns, num_keys - 1, 1, length,
-            before, after, has_window, has_allowed,
+        side, weights, taken, grads = _backward_tile(
+            q, keys, values, weight, grad, base, item, tile, length, allowed, seed, stride_k, stride_v, stride_a,
+            num_keys, features, depth, scale, before, after, dropout,
+            has_window, has_allowed, has_dropout, is_dot, block, padded_features, padded_depth,
         )  # fmt: skip
-        weights = tl.where(tl.reshape(seen, [block]), share * precise_exp(scores - base), 0.0)
-        grads = tl.sum(value.to(tl.float32) * grad[None, :], 1)
-        taken = weights
-        if has_dropout:
-            keep = tl.reshape(kept(seed, item, row, columns, dropout), [block])
-            grads = tl.where(keep, grads / (1.0 - dropout), 0.0)
-            taken = tl.where(keep, weights / (1.0 - dropout), 0.0)
-        grads = weights * (grads - mean)
+        columns = tile * block + tl.arange(0, block)
+        grads = (share * weights) * (grads - mean)
+        taken *= share
         if is_step:
             place = item * 2 * num_keys + columns
             tl.store(grad_keys + place, grads, mask=columns < num_keys)
             tl.store(grad_keys + place + num_keys, taken, mask=columns < num_keys)
         else:
+            there = (columns[:, None] < num_keys) & (deep[None, :] < depth)
             place = (item * num_keys + columns)[:, None] * depth + deep[None, :]
             of_values = taken[:, None] * grad[None, :]
             tl.store(grad_values + place, of_values.to(grad_values.dtype.element_ty), mask=there)
@@ -170,6 +206,7 @@ def _backward(
             if not is_step:
                 total_v += tl.sum(grads[:, None] * signed_tanh(side), 0)
         if not is_step:
+            inside = (columns[:, None] < num_keys) & (at[None, :] < features)
             place = (item * num_keys + columns)[:, None] * features + at[None, :]
             tl.store(grad_keys + place, of_keys.to(grad_keys.dtype.element_ty), mask=inside)
     tl.store(grad_query + item * features + at, total_query.to(grad_query.dtype.element_ty), mask=at < features)
