@@ -15,7 +15,8 @@ No exponential in the inner loop. With E = exp(2q) and F = exp(2k), made once fo
 
 That is three instructions for each (query, key, feature). Products of four overflow for large arguments, so each tile
 looks at the largest q and k of each feature first and takes one of three ways: `near`; `near` with a lid on each factor
-(1/x below 2^-30 changes nothing); or `far`, where q or k is beyond ±34: from q + k itself, exact for any input.
+(1/x below 2^-30 changes nothing); or `far`, where q or k is beyond ±34: from q + k itself, exact for any input. Where
+Σ|v|, and so a score, may be large, and where gradients are made of scores, features are summed in parts.
 
 Scores and contexts are made by two kernels, chunk by chunk: `_scores` needs every register for its sums, and a score
 that took 64 features to make costs little to write and to read again. The chunks bound the memory.
@@ -54,6 +55,7 @@ LIMIT = tl.constexpr(34.0)  # |q| and |k| of the ways without exponentials: E, F
 FAR = tl.constexpr(1e9)  # the peak of a tile that has an argument beyond the limit
 BITS = tl.constexpr(122.0)  # of the product of four factors
 LID = tl.constexpr(2.0**30)  # of a factor
+SMALL = tl.constexpr(16.0)  # scores of which rounding is not what results are off by
 SAFE = tl.constexpr(40.0)  # scores whose exponentials, and their sums, are far from the ends of float32
 DOUBLE = tl.constexpr(2.8853900817779268)  # exp(2x) = 2^(x · 2 log2 e)
 
@@ -103,16 +105,13 @@ def _near(total, raised_q, raised_k, scales, step_q, step_k, groups, lid: tl.con
 
 
 @jit
-def _near_in_parts(total, raised_q, raised_k, scales, step_q, step_k, groups, lid: tl.constexpr, part: tl.constexpr):
-    """The same, `part` groups at a time: every addition to a large sum costs accuracy, and so there are fewer."""
-    if part == 0:
-        total = _near(total, raised_q, raised_k, scales, step_q, step_k, groups, lid)
-    else:
-        for first in range(0, groups, part):
-            total += _near(
-                tl.zeros_like(total), raised_q + 4 * first * step_q, raised_k + 4 * first * step_k, scales + 4 * first,
-                step_q, step_k, tl.minimum(part, groups - first), lid,
-            )  # fmt: skip
+def _near_in_parts(total, raised_q, raised_k, scales, step_q, step_k, groups, lid: tl.constexpr):
+    """The same, sixteen features at a time: every addition to a large sum costs accuracy, and so there are fewer."""
+    for first in range(0, groups, 4):
+        total += _near(
+            tl.zeros_like(total), raised_q + 4 * first * step_q, raised_k + 4 * first * step_k, scales + 4 * first,
+            step_q, step_k, tl.minimum(4, groups - first), lid,
+        )  # fmt: skip
     return total
 
 
@@ -178,7 +177,7 @@ def _scores(
     queries, keys, v, raised_q, raised_k, scales, facts, peaks_q, peaks_k, scores, lengths,
     stride_qn, stride_q, stride_kn, stride_k, num_queries, num_keys, features, groups, shift, before, after,
     tiles_q, tiles_k, num_tiles, several,
-    has_lengths: tl.constexpr, rest: tl.constexpr, part: tl.constexpr,
+    has_lengths: tl.constexpr, rest: tl.constexpr, careful: tl.constexpr,
     block_q: tl.constexpr, block_k: tl.constexpr, padded_groups: tl.constexpr,
 ):  # fmt: skip
     """Tiles of scores [rows, columns], true up to rounding; a tile that nobody may see is left as it is.
@@ -205,14 +204,14 @@ def _scores(
             peaks = tl.load(peaks_q + (item * tiles_q + tile) * groups * 4 + at, mask=real, other=0.0)
             peaks += tl.load(peaks_k + (item * tiles_k + column) * groups * 4 + at, mask=real, other=0.0)
             bits = tl.max(tl.sum(tl.maximum(peaks, least) + 1.0, 1), 0)
-            is_near = bits <= BITS
+            is_near = (bits <= BITS) & (careful | (tl.load(facts + 3) <= SMALL))
             largest, constant = tl.load(facts), tl.load(facts + 1)
             total = tl.zeros([block_q, block_k], tl.float32)
             up, across = raised_q + item * groups * 4 * step_q + rows, raised_k + item * groups * 4 * step_k + columns
             place = item * step_q * step_k + rows[:, None] * step_k + columns[None, :]
             if rest:
                 if bits <= FAR / 2:
-                    total = _near_in_parts(total, up, across, scales, step_q, step_k, groups, True, part)
+                    total = _near_in_parts(total, up, across, scales, step_q, step_k, groups, True)
                     total = constant - (2.0 * largest) * total
                 else:
                     total = _far(
@@ -223,7 +222,10 @@ def _scores(
                     tl.store(scores + place, total)
             else:
                 if is_near:
-                    total = _near_in_parts(total, up, across, scales, step_q, step_k, groups, False, part)
+                    if careful:
+                        total = _near_in_parts(total, up, across, scales, step_q, step_k, groups, False)
+                    else:
+                        total = _near(total, up, across, scales, step_q, step_k, groups, False)
                     tl.store(scores + place, constant - (2.0 * largest) * total)
                 else:
                     tl.store(facts + 2, 1.0)
@@ -312,8 +314,6 @@ class Blocks:
     keys: int = 64  # no more than threads, so that vectors need not be shared
     warps: int = 2
     registers: int | None = 96  # of a thread, at most
-    part: int = 32  # groups of four features that are summed before they go to the sum of all
-    backward_part: int = 8  # in the backward pass, where they are made again
     mix_queries: int = 32  # of a tile of contexts
     mix_keys: int = 32
     mix_warps: int = 2
@@ -376,7 +376,7 @@ def _forward_chunk(
     tiles: Blocks,
 ) -> tuple[Tensor, Tensor]:
     (n, q, _), (k, d), (shift, item, row) = query.shape, values.shape[1:], place
-    scores, facts = score_tiles(query, keys, v, rules, shift, tiles, tiles.part)
+    scores, facts = score_tiles(query, keys, v, rules, shift, tiles, careful=False)
     num_tiles = -(-q // tiles.mix_queries)
     splits = max(1, min(-(-k // tiles.mix_keys) // 4, tiles.programs // (n * num_tiles)))
     dtype = values.dtype if splits == 1 else torch.float32
@@ -412,9 +412,12 @@ def chunks(n: int, q: int, k: int, tiles: Blocks, most: int) -> Iterator[Part]:
 
 
 def score_tiles(
-    query: Tensor, keys: Tensor, v: Tensor, rules: Rules, shift: int, tiles: Blocks, part: int
+    query: Tensor, keys: Tensor, v: Tensor, rules: Rules, shift: int, tiles: Blocks, *, careful: bool
 ) -> tuple[Tensor, Tensor]:
-    """Scores [n q k] of float32, both axes padded to whole tiles, and facts; what no query may see is not written."""
+    """Scores [n q k] of float32, both axes padded to whole tiles, and facts; what no query may see is not written.
+
+    With `careful` they are summed in parts, not only where they are large.
+    """
     (n, q, a), k = query.shape, keys.shape[1]
     mine, theirs = raised_rows(query, v, tiles.queries, True), raised_rows(keys, v, tiles.keys, False)
     rows, columns = mine.tiles * tiles.queries, theirs.tiles * tiles.keys
@@ -427,10 +430,9 @@ def score_tiles(
                 query, keys, v, mine.raised, theirs.raised, mine.scales, mine.facts, mine.peaks, theirs.peaks, scores,
                 query if rules.lengths is None else rules.lengths, *query.stride()[:2], *keys.stride()[:2],
                 q, k, a, mine.groups, shift, rules.before, rules.after, mine.tiles, theirs.tiles, count, each,
-                has_lengths=rules.lengths is not None, rest=rest, part=part if mine.groups > part else 0,
-                block_q=tiles.queries, block_k=tiles.keys,
-                padded_groups=power_of_two(mine.groups), num_warps=tiles.warps, num_stages=1,
-                maxnreg=None if rest else tiles.registers,
+                has_lengths=rules.lengths is not None, rest=rest, careful=careful,
+                block_q=tiles.queries, block_k=tiles.keys, padded_groups=power_of_two(mine.groups),
+                num_warps=tiles.warps, num_stages=1, maxnreg=None if rest else tiles.registers,
             )  # fmt: skip
     return scores, mine.facts
 
