@@ -3,6 +3,7 @@
 `child.py` runs this file in a process of its own, since Triton reads that variable when it is imported.
 """
 
+import math
 import os
 from dataclasses import replace
 from functools import partial
@@ -98,20 +99,26 @@ def check(tensors: list[Tensor], **rules: Any) -> None:
     assert (gradients[0][~seen] == 0).all()
 
 
-@pytest.mark.parametrize("q", [pytest.param(1, id="single"), pytest.param(90, id="many")])
+@pytest.mark.parametrize("q", [pytest.param(1, id="single"), pytest.param(40, id="many")])
 @pytest.mark.parametrize("scale", [1.0, 30.0])
 def test_no_further_off_than_twice_plain_pytorch(q: int, scale: float) -> None:
-    """Without any floor, for numbers that only rounding can part: here, the root mean square of many."""
-    tensors = inputs(40 if q == 1 else 1, q, 77, 16, 8, scale=scale)
-    tensors[3] /= 4
-    grad = torch.randn(len(tensors[0]), q, 8, device=DEVICE)
-    exact, eager = reference([x.double() for x in tensors], grad, {}), reference(tensors, grad, {})
-    context, _, gradients = fused(tensors, grad, {})
-    for name, found, plain, true in zip(
-        ("context", *NAMES), (context, *gradients), (eager[0], *eager[3]), (exact[0], *exact[3]), strict=True
-    ):
-        off, allowed = ((x.double() - true).norm().item() for x in (found, plain))
-        assert 0.0 < off <= 2.0 * allowed, f"{name}: {off:.2e}, plain PyTorch {allowed:.2e}"
+    """Without any floor: the root of the mean square over three draws, since of one alone luck would decide."""
+    torch.manual_seed(0)
+    errors: dict[str, list[tuple[float, float]]] = {}
+    for _ in range(3):
+        tensors = inputs(16 if q == 1 else 1, q, 50, 16, 8, scale=scale)
+        tensors[3] /= 4
+        grad = torch.randn(len(tensors[0]), q, 8, device=DEVICE)
+        exact, eager = reference([x.double() for x in tensors], grad, {}), reference(tensors, grad, {})
+        context, _, gradients = fused(tensors, grad, {})
+        for name, found, plain, true in zip(
+            ("context", *NAMES), (context, *gradients), (eager[0], *eager[3]), (exact[0], *exact[3]), strict=True
+        ):
+            off = [((x.double() - true).norm() / true.norm()).item() for x in (found, plain)]
+            errors.setdefault(name, []).append((off[0], off[1]))
+    for name, pairs in errors.items():
+        found, plain = (math.hypot(*each) for each in zip(*pairs, strict=True))
+        assert 0.0 < found <= 2.0 * plain, f"{name}: {found:.2e}, plain PyTorch {plain:.2e}"
 
 
 SIZES = [(2, 18, 21, 10, 7), (1, 2, 1, 1, 1), (1, 17, 40, 24, 3)]

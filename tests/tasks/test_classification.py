@@ -17,9 +17,9 @@ from regard.data.pictures import END, IGNORE, Pictures, Rows
 from regard.models.classifier import Classified, Convolutional, ConvolutionalConfig
 from regard.models.dram import DRAM, DRAMConfig
 from regard.models.dt_ram import DTRAM, DTRAMConfig
-from regard.models.glimpse import Glimpsed
 from regard.models.ram import RAM, RAMConfig
-from regard.tasks.classification import DATASETS, Classification, ClassificationConfig
+from regard.tasks import ClassificationConfig
+from regard.tasks.classification import DATASETS, Classification
 from regard.train import Train, train
 
 NAMES = tuple("0123456789")
@@ -47,21 +47,6 @@ class Oracle(nn.Module):
         return Classified(F.one_hot(label, 10).unsqueeze(1) * 5.0 * self.scale)
 
 
-def glimpsed(**parts: Tensor) -> Glimpsed:
-    """One picture, two glimpses, the second one drawn."""
-    usual = {
-        "logits": torch.tensor([[[2.0, 0.0]]]),
-        "where": torch.zeros(1, 2, 2),
-        "log_probability": torch.tensor([[0.0, -1.5]]),
-        "entropy": torch.tensor([[0.0, 0.25]]),
-        "baseline": torch.tensor([[0.9, 0.4]]),
-        "drawn": torch.tensor([[False, True]]),
-        "alive": torch.tensor([[True, True]]),
-        "owner": torch.tensor([1, 1]),
-    }
-    return Glimpsed(**{**usual, **parts})
-
-
 def test_cross_entropy_is_a_sum_over_pictures() -> None:
     mine, batch = task(), Rows(torch.tensor([3, 4, 11]))
     loss = mine.loss(Oracle(wrong=2), batch)
@@ -70,77 +55,13 @@ def test_cross_entropy_is_a_sum_over_pictures() -> None:
     assert loss.figures["correct"].item() == 2
 
 
-def test_the_hybrid_loss_by_hand() -> None:
-    settings = {"reward_weight": 2.0, "baseline_weight": 3.0, "entropy_weight": 0.1}
-    out = glimpsed()
-    for label, reward in ((0, 1.0), (1, 0.0)):
-        loss = task(**settings).judged(out, torch.tensor([[label]]))
-        entropy = math.log(1 + math.exp(-2)) + (2 if label else 0)
-        policy = -(reward - 0.4) * -1.5 - 0.1 * 0.25
-        assert loss.total.item() == pytest.approx(entropy + 2 * policy + 3 * (reward - 0.4) ** 2, abs=1e-5)
-        assert loss.figures["reward"].item() == reward
-        assert loss.figures["steps"].item() == 2
-
-
-def test_probability_is_a_reward_too() -> None:
-    right = 1 / (1 + math.exp(-2))
-    for label, reward in ((0, right), (1, 1 - right)):
-        loss = task(reward="probability").judged(glimpsed(), torch.tensor([[label]]))
-        assert loss.figures["reward"].item() == pytest.approx(reward, abs=1e-6)
-        assert loss.figures["baseline_error"].item() == pytest.approx((reward - 0.4) ** 2, abs=1e-6)
-
-
-def test_a_right_baseline_leaves_no_gradient() -> None:
-    model = RAM(TINY)
-    out = model(torch.rand(4, 1, 6, 6))
-    labels = out.logits.argmax(-1)  # all right: the reward is 1
-    exact = out._replace(baseline=torch.ones_like(out.baseline))
-    task().judged(exact, labels).total.backward()
-    assert all(not parameter.grad.any() for parameter in model.location.parameters())
-
-
-def test_discount_counts_glimpses() -> None:
-    labels = torch.tensor([[0]])
-    for alive, worth in (([True, True], 0.5), ([True, False], 1.0)):
-        loss = task(discount=0.5).judged(glimpsed(alive=torch.tensor([alive])), labels)
-        assert loss.figures["reward"].item() == worth
-    assert task(discount=0.0).judged(glimpsed(), labels).figures["reward"].item() == 0
-    only = task(discount=0.0).judged(glimpsed(alive=torch.tensor([[True, False]])), labels)
-    assert only.figures["reward"].item() == 1
-
-
-def test_answers_after_each_glimpse() -> None:
-    every = torch.tensor([[[0.0, 1.0], [2.0, 0.0]]])
-    plain, more = (task(every_weight=w).judged(glimpsed(every=every), torch.tensor([[0]])).total for w in (0.0, 0.5))
-    each = math.log(1 + math.exp(1)) + math.log(1 + math.exp(-2))
-    assert (more - plain).item() == pytest.approx(0.5 * each / 2, abs=1e-5)
-
-
-def sequence(until_wrong: bool) -> tuple[float, Tensor]:
-    """Three labels and no fourth; the second is wrong. Each has a glimpse of its own."""
-    logits = torch.tensor([[3.0, 0.0], [3.0, 0.0], [0.0, 3.0], [0.0, 0.0]]).unsqueeze(0)
-    labels = torch.tensor([[0, 1, 1, IGNORE]])
-    log_probability = torch.full((1, 4), -1.0, requires_grad=True)
-    out = Glimpsed(
-        logits, torch.zeros(1, 4, 2), log_probability, torch.zeros(1, 4), torch.zeros(1, 4),
-        torch.ones(1, 4) > 0, torch.ones(1, 4) > 0, torch.arange(4),
-    )  # fmt: skip
-    loss = task(until_wrong=until_wrong).judged(out, labels)
-    loss.total.backward()
-    return loss.figures["cross_entropy"].item(), log_probability.grad
-
-
-def test_each_label_rewards_its_own_glimpses() -> None:
-    entropy, gradient = sequence(until_wrong=False)
-    good = math.log(1 + math.exp(-3))
-    assert entropy == pytest.approx(2 * good + good + 3, abs=1e-5)
-    assert gradient.tolist() == [[-1.0, 0.0, -1.0, 0.0]]  # the second is wrong, the fourth is none
-
-
-def test_nothing_is_learnt_after_the_first_mistake() -> None:
-    entropy, gradient = sequence(until_wrong=True)
-    assert entropy == pytest.approx(2 * math.log(1 + math.exp(-3)) + 3, abs=1e-5)
-    assert gradient.tolist() == [[-1.0, 0.0, 0.0, 0.0]]
+def test_every_picture_is_walked_over() -> None:
+    walked = task(walks=3)
+    rows = Rows(torch.tensor([4, 7]))
+    seen = []
+    loss = walked.loss(lambda images: seen.append(images) or Oracle()(images), rows)
+    assert [round(x) for x in (seen[0][:, 0, 0, 0] * 255 / 20).tolist()] == [4, 4, 4, 7, 7, 7]
+    assert loss.total.item() == pytest.approx(task().loss(Oracle(), rows).total.item())
 
 
 def test_errors_are_counted() -> None:
@@ -326,6 +247,7 @@ def test_pictures_of_users() -> None:
         ({"smoothing": 1.0}, "task.smoothing: got 1.0"),
         ({"discount": 1.5}, "task.discount: got 1.5; expected 0 to 1"),
         ({"reward_weight": -1.0}, "task.reward_weight: got -1.0; expected 0 or more"),
+        ({"walks": 0}, "task.walks: got 0; expected 1 or more"),
         ({"turn": -5.0}, "task.turn: got -5.0; expected 0 or more"),
         ({"stretch": -0.1}, "task.stretch: got -0.1; expected 0 to 1"),
         ({"stretch": 1.0}, "task.stretch: got 1.0; expected 0 to 1"),

@@ -55,8 +55,7 @@ LIMIT = tl.constexpr(34.0)  # |q| and |k| of the ways without exponentials: E, F
 FAR = tl.constexpr(1e9)  # the peak of a tile that has an argument beyond the limit
 BITS = tl.constexpr(122.0)  # of the product of four factors
 LID = tl.constexpr(2.0**30)  # of a factor
-SMALL = tl.constexpr(16.0)  # scores of which rounding is not what results are off by
-SAFE = tl.constexpr(40.0)  # scores whose exponentials, and their sums, are far from the ends of float32
+SMALL = tl.constexpr(16.0)  # scores of which rounding is not what results are off by, and safe to raise as they are
 DOUBLE = tl.constexpr(2.8853900817779268)  # exp(2x) = 2^(x · 2 log2 e)
 
 
@@ -148,8 +147,9 @@ def _raise(
     weight = tl.load(v + at, mask=real, other=0.0).to(tl.float32)
     flip = tl.where(weight < 0.0, -1.0, 1.0) * tl.where(at % 2 == 0, 1.0, -1.0)
     largest = tl.max(tl.abs(weight), 0)
-    share = tl.maximum(tl.abs(weight) / tl.where(largest > 0.0, largest, 1.0), 2.0**-24)
-    scale = tl.where(real, 1.0 / share, 1.0)
+    unit = tl.where(largest > 0.0, largest, 1.0)
+    scale = tl.div_rn(unit + 0.0 * weight, tl.maximum(tl.abs(weight), unit * 2.0**-24))  # rounded once: it stands for v
+    scale = tl.where(real, scale, 1.0)
     turned = x * flip[None, :]
     up = _double_exp(turned)
     peak = tl.max(turned, 0) * DOUBLE
@@ -164,7 +164,7 @@ def _raise(
             tl.store(facts, largest)
             tl.store(facts + 2, 0.0)
             tl.store(facts + 3, tl.sum(tl.abs(weight), 0))
-            tl.store(facts + 1, largest * tl.sum(tl.where(inside, sign * tl.where(real, share, 2.0), 0.0), 0))
+            tl.store(facts + 1, tl.sum(tl.where(inside, sign * tl.where(real, largest / scale, 2.0 * largest), 0.0), 0))
     up = tl.where(here, up, 0.0)
     place = at[:, None] * padded_rows + rows[None, :]
     tl.store(raised + item * (groups * 4 * padded_rows) + place, tl.trans(up), mask=at[:, None] < groups * 4)
@@ -263,7 +263,7 @@ def _mix(
     scores += item * padded_q * padded_k
     allowed += item * stride_an
     peaks = tl.full([block_q, block_k], -float("inf"), tl.float32)
-    is_large = tl.load(facts + 3) > SAFE
+    is_large = tl.load(facts + 3) > SMALL
     for at in range(first, tl.where(is_large, end, first)):
         columns = at * block_k + tl.arange(0, block_k)
         seen = visible(

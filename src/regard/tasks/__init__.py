@@ -1,8 +1,9 @@
 """Tasks: batches, loss, figures, predictions. A task knows no model by name; recipes bring the two together."""
 
 from regard.tasks.captioning import Caption, Captioning, CaptioningConfig
-from regard.tasks.classification import Classification, ClassificationConfig, Recognised
+from regard.tasks.classification import Classification, Recognised
 from regard.tasks.features import EncoderConfig, Viewer
+from regard.tasks.judging import ClassificationConfig
 from regard.tasks.search import Prediction, Search, translate_texts
 from regard.tasks.task import Batch, Batches, Kept, Kind, Loss, Score, Task
 from regard.tasks.translation import Translation, TranslationConfig, read_splits

@@ -10,55 +10,28 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int, UInt8
+from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 
 from regard.base import ConfigError, RegardError, did_you_mean, fill, write_atomically
-from regard.data import Canvas, Pictures, paint
+from regard.data import Pictures, paint
 from regard.data.cifar10 import cifar10
 from regard.data.digits import digits, mnist
 from regard.data.pictures import END, IGNORE, Facts, RowBatches, Rows, centre_crops, random_crops, random_turns
 from regard.data.svhn import svhn
-from regard.nn.reward import baseline_error, reinforce
+from regard.tasks.judging import ClassificationConfig, judge
 from regard.tasks.task import Loss, Score
 
 Splits = dict[str, Pictures]
 DATASETS: dict[str, Callable[[], Splits]] = {"digits": digits, "mnist": mnist, "svhn": svhn, "cifar10": cifar10}
 AT_ONCE = 1000  # pictures, where nothing is learnt
 FACTS = "pictures.json"  # in a run folder
-
-
-@dataclass(frozen=True)
-class ClassificationConfig:
-    """Which pictures, how they are shown, and what a choice of where to look is rewarded with."""
-
-    dataset: str = "mnist"  # of DATASETS
-    canvas: Canvas = field(default_factory=Canvas)
-    batch_size: int = 128
-    crop: int | None = None  # side of a random square in training, of the middle one else; None: whole pictures
-    pad: int = 0  # black pixels around a picture before it is cropped
-    mirror: bool = False  # every other picture, in training
-    turn: float = 0.0  # degrees, at most, by which a picture is turned in training
-    stretch: float = 0.0  # share, at most, by which it is stretched or shrunk
-    mean: tuple[float, ...] = ()  # of each channel, to be subtracted from 0 … 1
-    std: tuple[float, ...] = ()  # of each channel, to be divided by
-    smoothing: float = 0.0  # of labels
-    reward: Literal["correct", "probability"] = "correct"  # 1 or 0 for a label, or what the model gave the right one
-    reward_weight: float = 1.0  # of the policy's loss beside the cross entropy
-    baseline_weight: float = 1.0
-    entropy_weight: float = 0.0  # of discrete choices
-    every_weight: float = 0.0  # of the mean cross entropy after each glimpse, beside that of the answer
-    discount: float = 1.0  # γ: a right answer after n glimpses is worth γ^(n−1)
-    until_wrong: bool = False  # sequences: learn up to the first wrong label only (Ba et al. 2015)
-    draws: int = 0  # evaluation: 0 looks at the means, 1 draws once, more average so many walks
-    canvas_seed: int = 20_140_624  # of held-out canvases
 
 
 class Recognised(NamedTuple):
@@ -153,7 +126,9 @@ class Classification:
     def loss(self, model: Callable[..., Any], batch: Rows) -> Loss:
         """Cross entropy, and for a model that draws the losses of its policy and its baseline; sums over pictures."""
         images, labels = self.shown(batch.rows)
-        return self.judged(model(images), labels)
+        if self.config.walks > 1:
+            images, labels = (x.repeat_interleave(self.config.walks, 0) for x in (images, labels))
+        return judge(model(images), labels, self.config)
 
     def shown(self, rows: Int[Tensor, " b"]) -> tuple[Float[Tensor, "b c h w"], Int[Tensor, "b s"]]:
         """Training pictures, each time a little different, with labels [b s]: on the device of the rows."""
@@ -171,46 +146,6 @@ class Classification:
                 chosen = random_crops(chosen, side, pad=config.pad, mirror=config.mirror)
             images = chosen.float() / 255.0
         return self.normalised(images), labels if labels.ndim == 2 else labels.unsqueeze(1)
-
-    def judged(self, out: Any, labels: Int[Tensor, "b s"]) -> Loss:
-        """The loss of what a model returned."""
-        config = self.config
-        logits = out.logits.float()  # [b s c]
-        real = labels != IGNORE
-        right = (logits.detach().argmax(-1) == labels) & real  # [b s]
-        counts = real if not config.until_wrong else real & _before_wrong(right | ~real)
-        losses = F.cross_entropy(
-            logits.flatten(0, 1),
-            labels.masked_fill(~counts, IGNORE).flatten(),
-            ignore_index=IGNORE,
-            label_smoothing=config.smoothing,
-            reduction="sum",
-        )
-        whole = (right | ~real).all(1)
-        figures = {"cross_entropy": losses.detach(), "correct": whole.sum()}
-        if getattr(out, "log_probability", None) is None:
-            return Loss(losses, figures)
-        worth = right.float()
-        if config.reward == "probability":  # the mean of the former, if answers were drawn: the same aim, less noise
-            worth = logits.detach().softmax(-1).gather(-1, labels.clamp(min=0).unsqueeze(-1)).squeeze(-1) * real
-        worth = torch.cat([worth, worth.sum(1, keepdim=True) / real.sum(1, keepdim=True)], 1)  # [b s+1]: and of all
-        if config.discount != 1:
-            worth = worth * config.discount ** (out.alive.sum(1, keepdim=True) - 1)
-        reward = worth[:, out.owner]  # [b t]
-        counted = out.drawn & F.pad(counts, (0, 1), value=True)[:, out.owner]
-        policy = reinforce(
-            out.log_probability, reward, out.baseline, entropy=out.entropy, entropy_weight=config.entropy_weight
-        )
-        errors = baseline_error(out.baseline, reward)
-        policy, error = (part.masked_fill(~counted, 0.0).sum() for part in (policy, errors))
-        total = losses + config.reward_weight * policy + config.baseline_weight * error
-        figures |= {"reward": worth[:, -1].sum(), "baseline_error": error.detach(), "steps": out.alive.sum()}
-        if config.every_weight and out.every is not None:
-            every = out.every.float()
-            each = labels.expand(-1, every.shape[1]).flatten()
-            along = F.cross_entropy(every.flatten(0, 1), each, label_smoothing=config.smoothing, reduction="sum")
-            total = total + config.every_weight / every.shape[1] * along
-        return Loss(total, figures)
 
     # ── evaluation ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -347,11 +282,6 @@ class Classification:
         return names[: names.index(END)] if END in names else names
 
 
-def _before_wrong(right: Bool[Tensor, "b s"]) -> Bool[Tensor, "b s"]:
-    """True up to and including the first label that is wrong."""
-    return F.pad((~right).cumsum(1)[:, :-1], (1, 0)) == 0
-
-
 def _by_channel(config: ClassificationConfig, name: str, channels: int) -> Float[Tensor, "c 1 1"]:
     values = getattr(config, name) or ((0.0,) if name == "mean" else (1.0,))
     if len(values) not in (1, channels):
@@ -385,6 +315,8 @@ def _check(config: ClassificationConfig) -> None:
     for name, low, high in (("smoothing", 0, 1), ("stretch", 0, 1), ("discount", 0, 1.000001)):
         if not low <= getattr(config, name) < high:
             raise ConfigError(f"task.{name}", got=getattr(config, name), expected=f"{low} to {int(high)}")
+    if not config.walks >= 1:
+        raise ConfigError("task.walks", got=config.walks, expected="1 or more")
     for name in ("reward_weight", "baseline_weight", "entropy_weight", "every_weight", "draws", "pad", "turn"):
         if not getattr(config, name) >= 0:
             raise ConfigError(f"task.{name}", got=getattr(config, name), expected="0 or more")

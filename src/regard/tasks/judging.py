@@ -1,0 +1,99 @@
+"""What an answer is worth: the losses of a model that classifies, and of one that also chose where to look."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from regard.data import Canvas
+from regard.data.pictures import IGNORE
+from regard.nn.reward import baseline_error, leave_one_out, reinforce
+from regard.tasks.task import Loss
+
+
+@dataclass(frozen=True)
+class ClassificationConfig:
+    """Which pictures, how they are shown, and what a choice of where to look is rewarded with."""
+
+    dataset: str = "mnist"  # of DATASETS
+    canvas: Canvas = field(default_factory=Canvas)
+    batch_size: int = 128
+    crop: int | None = None  # side of a random square in training, of the middle one else; None: whole pictures
+    pad: int = 0  # black pixels around a picture before it is cropped
+    mirror: bool = False  # every other picture, in training
+    turn: float = 0.0  # degrees, at most, by which a picture is turned in training
+    stretch: float = 0.0  # share, at most, by which it is stretched or shrunk
+    mean: tuple[float, ...] = ()  # of each channel, to be subtracted from 0 … 1
+    std: tuple[float, ...] = ()  # of each channel, to be divided by
+    smoothing: float = 0.0  # of labels
+    reward: Literal["correct", "probability"] = "correct"  # 1 or 0 for a label, or what the model gave the right one
+    reward_weight: float = 1.0  # of the policy's loss beside the cross entropy
+    baseline_weight: float = 1.0
+    entropy_weight: float = 0.0  # of discrete choices
+    every_weight: float = 0.0  # of the mean cross entropy after each glimpse, beside that of the answer
+    discount: float = 1.0  # γ: a right answer after n glimpses is worth γ^(n−1)
+    until_wrong: bool = False  # sequences: learn up to the first wrong label only (Ba et al. 2015)
+    walks: int = 1  # of each picture in training; several are a baseline to one another
+    draws: int = 0  # evaluation: 0 looks at the means, 1 draws once, more average so many walks
+    canvas_seed: int = 20_140_624  # of held-out canvases
+
+
+def judge(out: Any, labels: Int[Tensor, "b s"], config: ClassificationConfig) -> Loss:
+    """The loss of what a model returned; of `config.walks` neighbours, which saw the same picture, the mean."""
+    logits = out.logits.float()  # [b s c]
+    real = labels != IGNORE
+    right = (logits.detach().argmax(-1) == labels) & real  # [b s]
+    counts = real if not config.until_wrong else real & _before_wrong(right | ~real)
+    losses = F.cross_entropy(
+        logits.flatten(0, 1),
+        labels.masked_fill(~counts, IGNORE).flatten(),
+        ignore_index=IGNORE,
+        label_smoothing=config.smoothing,
+        reduction="sum",
+    )
+    whole = (right | ~real).all(1)
+    figures = {"cross_entropy": losses.detach(), "correct": whole.sum()}
+    if getattr(out, "log_probability", None) is None:
+        return _mean(Loss(losses, figures), config.walks)
+    worth = right.float()
+    if config.reward == "probability":  # the mean of the former, if answers were drawn: the same aim, less noise
+        worth = logits.detach().softmax(-1).gather(-1, labels.clamp(min=0).unsqueeze(-1)).squeeze(-1) * real
+    worth = torch.cat([worth, worth.sum(1, keepdim=True) / real.sum(1, keepdim=True)], 1)  # [b s+1]: and of all
+    if config.discount != 1:
+        worth = worth * config.discount ** (out.alive.sum(1, keepdim=True) - 1)
+    reward = worth[:, out.owner]  # [b t]
+    counted = out.drawn & F.pad(counts, (0, 1), value=True)[:, out.owner]
+    baseline = out.baseline.detach() + _others(reward - out.baseline.detach(), config.walks)
+    policy = reinforce(out.log_probability, reward, baseline, entropy=out.entropy, entropy_weight=config.entropy_weight)
+    errors = baseline_error(out.baseline, reward)
+    policy, error = (part.masked_fill(~counted, 0.0).sum() for part in (policy, errors))
+    total = losses + config.reward_weight * policy + config.baseline_weight * error
+    figures |= {"reward": worth[:, -1].sum(), "baseline_error": error.detach(), "steps": out.alive.sum()}
+    if config.every_weight and out.every is not None:
+        every = out.every.float()
+        each = labels.expand(-1, every.shape[1]).flatten()
+        along = F.cross_entropy(every.flatten(0, 1), each, label_smoothing=config.smoothing, reduction="sum")
+        total = total + config.every_weight / every.shape[1] * along
+    return _mean(Loss(total, figures), config.walks)
+
+
+def _mean(loss: Loss, walks: int) -> Loss:
+    if walks == 1:
+        return loss
+    return Loss(loss.total / walks, {name: value / walks for name, value in loss.figures.items()})
+
+
+def _others(surprise: Float[Tensor, "b t"], walks: int) -> Float[Tensor, "b t"]:
+    """By how much the other walks over a picture went better than their baselines; nothing where there are none."""
+    if walks == 1:
+        return torch.zeros_like(surprise)
+    by_walk = surprise.reshape(-1, walks, surprise.shape[1]).transpose(0, 1)
+    return leave_one_out(by_walk).transpose(0, 1).flatten(0, 1)
+
+
+def _before_wrong(right: Bool[Tensor, "b s"]) -> Bool[Tensor, "b s"]:
+    """True up to and including the first label that is wrong."""
+    return F.pad((~right).cumsum(1)[:, :-1], (1, 0)) == 0
