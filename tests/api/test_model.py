@@ -1,5 +1,7 @@
+import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,6 +42,21 @@ def test_several_translations_of_one_text(shipped: api.Model) -> None:
         shipped.nbest([KEYS], nbest=3, beam=2)
     with pytest.raises(ConfigError, match="beams: got 0; expected 1 or more"):
         shipped.translate(KEYS, beam=0)
+
+
+@pytest.mark.bare
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (5, "nbest takes several texts: got int; expected a list"),
+        (None, "nbest takes several texts: got NoneType; expected a list"),
+        (["Yes.", 5], "text 2: got int, 5; expected a string"),
+        ([b"Yes."], "text 1: got bytes, b'Yes.'; expected a string"),
+    ],
+)
+def test_what_is_no_text(shipped: api.Model, given: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        shipped.translate(given)
 
 
 def test_settings_of_the_search(shipped: api.Model) -> None:

@@ -44,7 +44,7 @@ MISTAKES = {  # a command, and what it says; {here} is the folder where it runs
     "Cure: give both files, or one TSV as --source.",
     # settings
     f"{TRAIN} train.stepz=3": f"unknown setting 'train.stepz'; known: {SETTINGS}. Cure: did you mean 'steps'?",
-    f"{TRAIN} trian.steps=3": "unknown setting 'trian'; known: paper, model, task, train, note, published, start. "
+    f"{TRAIN} trian.steps=3": "unknown setting 'trian'; known: paper, model, task, train, note, published, start, name. "
     "Cure: did you mean 'train'?",
     f"{TRAIN} start=nowhere": "there is no run nowhere: got no such folder. Cure: train one, or load tatoeba-en-fr.",
     f"{TRAIN} train.steps=many": "train.steps: got 'many'; expected a whole number",
@@ -63,7 +63,9 @@ MISTAKES = {  # a command, and what it says; {here} is the folder where it runs
     f"{TRAIN} --out pruned": f"pruned holds a run already: got model.safetensors. {GO_ON}",
     f"{TRAIN} --out pruned --resume": "pruned cannot go on: got model.safetensors, but no checkpoints. "
     "Cure: choose another folder by --out.",
-    "train luong/dot --out run --resume": f"run is a run of bahdanau: got luong/dot. {ELSEWHERE}",
+    "train luong/dot --out run --resume": f"run is a run of bahdanau/plain_en_fr: got luong/dot. {ELSEWHERE}",
+    "train bahdanau/multi30k_de_en --out run --resume": "run is a run of bahdanau/plain_en_fr: "
+    f"got bahdanau/multi30k_de_en. {ELSEWHERE}",
     "train bahdanau/plain_en_fr --out run --resume --set model.hidden_dim=9": "these weights are of another model: "
     "encoder.forwards.weight_ih_l0: got [24, 8]; expected [27, 8]. Cure: load them with their own recipe.",
     f"{TRAIN} --out a.en": f"a.en cannot be written: got a.en, which is a file. {ELSEWHERE}",

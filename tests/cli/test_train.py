@@ -74,6 +74,18 @@ def test_settings_may_come_in_several_parts(text: Path, tmp_path: Path) -> None:
     assert (recipe.model.align, recipe.train.seed, recipe.train.steps) == ("sparsemax", 7, 1)
 
 
+def test_a_warm_up_that_does_not_end(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = ["--source", str(text / "a.tsv"), "--out", str(tmp_path / "run"), "--set", *SIZES, "train.steps=2"]
+    assert main(["train", RECIPE, *files, "train.warmup=2"]) == 0
+    assert "train.warmup=2 does not end before train.steps=2: the rate stays below train.lr" in capsys.readouterr().out
+
+
+def test_runs_from_before_they_had_names_go_on(run: Path) -> None:
+    path = run / "recipe.json"
+    path.write_text(json.dumps({name: value for name, value in json.loads(path.read_text()).items() if name != "name"}))
+    assert main(["train", RECIPE, "--resume", "--out", str(run)]) == 0
+
+
 def test_resume_goes_on_exactly_and_is_remembered(run: Path, text: Path, tmp_path: Path) -> None:
     assert main(["train", RECIPE, "--resume", "--out", str(run), "--set", "train.steps=8"]) == 0
     whole, files = tmp_path / "whole", ["--source", str(text / "a.en"), "--target", str(text / "a.fr")]

@@ -107,7 +107,7 @@ def test_a_small_one_translates_and_has_gradients(name: str) -> None:
 
 
 def test_a_recipe_is_found_or_the_name_that_was_meant() -> None:
-    assert find_recipe("luong/dot", RECIPES) == RECIPES["luong/dot"]()
+    assert find_recipe("luong/dot", RECIPES) == replace(RECIPES["luong/dot"](), name="luong/dot")
     with pytest.raises(ConfigError, match=r"no recipe 'luong/dott'\. Cure: did you mean 'luong/dot'"):
         find_recipe("luong/dott", RECIPES)
     with pytest.raises(ConfigError, match=r"no recipe 'xyz'\. Cure: `regard list` names them all"):

@@ -71,8 +71,9 @@ class Model:
     ) -> list[list[Prediction]]:
         """The best few translations of each text, best first."""
         self.must_be("translation", "texts")
-        if isinstance(texts, str):
-            raise ConfigError("nbest takes several texts", got="one string", cure="nbest([text])[0]")
+        if isinstance(texts, str) or not isinstance(texts, Sequence):
+            got = "one string" if isinstance(texts, str) else type(texts).__name__
+            raise ConfigError("nbest takes several texts", got=got, expected="a list", cure="nbest([text])[0]")
         for number, text in enumerate(texts, 1):
             _check_text(text, number)
         found: list[list[Prediction]] = self.task.predict(self.module, texts, how=self._search(beam, nbest, search))
@@ -207,6 +208,8 @@ def _pixels(image: Picture) -> NDArray[np.uint8]:
 
 def _check_text(text: str, number: int) -> None:
     """Python lets bytes that are no UTF-8 into a string, as lone surrogates; models cannot read them."""
+    if not isinstance(text, str):
+        raise ConfigError(f"text {number}", got=f"{type(text).__name__}, {text!r:.60}", expected="a string")
     try:
         text.encode()
     except UnicodeEncodeError as error:

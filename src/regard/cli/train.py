@@ -24,6 +24,9 @@ def train(asked: Namespace) -> None:
     with joined(asked.device) as world:
         fitted = api.fit_device(recipe, world)
         saved = checkpoints(folder / "checkpoints") if asked.resume else []
+        steps, warmup = recipe.train.steps, recipe.train.warmup
+        if world.is_first and warmup >= steps:
+            print(f"train.warmup={warmup} does not end before train.steps={steps}: the rate stays below train.lr")
         with Progress(fitted.train, asked.recipe, SHOWN[kind].unit) if world.is_first else nullcontext() as watch:
             model = api.train(fitted, folder, world=world, resume=asked.resume, watch=watch)
         first = world.is_first
@@ -60,9 +63,9 @@ def _recipe(asked: Namespace, folder: Path) -> Recipe:
     recipe = find_recipe(asked.recipe, RECIPES)
     if asked.resume and (folder / "recipe.json").exists():
         begun = load_recipe(folder)
-        if begun.paper != recipe.paper:
+        if begun.paper != recipe.paper or begun.name not in ("", recipe.name):
             cure = "choose another folder by --out"
-            raise ConfigError(f"{folder} is a run of {begun.paper}", got=asked.recipe, cure=cure)
+            raise ConfigError(f"{folder} is a run of {begun.name or begun.paper}", got=asked.recipe, cure=cure)
         recipe = begun
     if asked.source is not None:
         if MODELS[recipe.paper].task == "captioning" and asked.target is None:

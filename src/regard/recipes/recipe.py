@@ -29,6 +29,7 @@ class Recipe:
     note: str = ""  # what it reproduces, in a line
     published: str = ""  # the number to compare with, and whose it is
     start: str | None = None  # a run whose weights, and words, this one begins with
+    name: str = ""  # by which it was found
 
 
 def find_recipe(name: str, menu: dict[str, Callable[[], Recipe]]) -> Recipe:
@@ -36,7 +37,7 @@ def find_recipe(name: str, menu: dict[str, Callable[[], Recipe]]) -> Recipe:
     if name not in menu:
         near = did_you_mean(name, menu) or "`regard list` names them all"
         raise ConfigError(f"there is no recipe {name!r}", cure=near)
-    return menu[name]()
+    return replace(menu[name](), name=name)
 
 
 def change(recipe: Recipe, settings: Sequence[str]) -> Recipe:
