@@ -44,8 +44,8 @@ MISTAKES = {  # a command, and what it says; {here} is the folder where it runs
     "Cure: give both files, or one TSV as --source.",
     # settings
     f"{TRAIN} train.stepz=3": f"unknown setting 'train.stepz'; known: {SETTINGS}. Cure: did you mean 'steps'?",
-    f"{TRAIN} trian.steps=3": "unknown setting 'trian'; known: paper, model, task, train, note, published, start, name. "
-    "Cure: did you mean 'train'?",
+    f"{TRAIN} trian.steps=3": "unknown setting 'trian'; known: "
+    "paper, model, task, train, note, published, start, name. Cure: did you mean 'train'?",
     f"{TRAIN} start=nowhere": "there is no run nowhere: got no such folder. Cure: train one, or load tatoeba-en-fr.",
     f"{TRAIN} train.steps=many": "train.steps: got 'many'; expected a whole number",
     f"{TRAIN} train.steps": "a setting: got 'train.steps'; expected name=value, such as train.steps=500",
