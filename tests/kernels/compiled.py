@@ -67,17 +67,31 @@ def signature(kernel: Any, constants: dict[str, Any], dtype: str) -> dict[str, s
     return {name: kind(name) for name in kernel.arg_names}
 
 
-@pytest.mark.parametrize(("capability", "dtype"), [(80, "fp16"), (90, "fp32"), (90, "bf16")])
-@pytest.mark.parametrize("name", KERNELS)
-def test_compiles(name: str, capability: int, dtype: str) -> None:
+def build(name: str, more: dict[str, Any], capability: int, dtype: str) -> Any:
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
     kernel, constants = KERNELS[name]
+    constants = constants | {name: value for name, value in more.items() if name in kernel.arg_names}
     source = ASTSource(fn=kernel, signature=signature(kernel, constants, dtype), constexprs=constants)
     options = {"num_warps": 4, "num_stages": 1}
-    built = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
+    return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
+
+
+@pytest.mark.parametrize(("capability", "dtype"), [(80, "fp16"), (90, "fp32"), (90, "bf16")])
+@pytest.mark.parametrize("name", KERNELS)
+def test_compiles(name: str, capability: int, dtype: str) -> None:
+    built = build(name, {}, capability, dtype)
     assert built.asm["cubin"]
     assert f".target sm_{capability}" in built.asm["ptx"]
     assert built.metadata.shared < (163 if capability == 80 else 227) * 1024
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_compiles_where_sizes_are_one(name: str) -> None:
+    """Triton takes a size of one for a constant, which has fewer methods than a number."""
+    ones = (
+        "num_keys items splits several depth features groups width tiles tiles_q tiles_k tiles_own tiles_walk".split()
+    )
+    assert build(name, dict.fromkeys(ones, 1), 90, "fp32").asm["cubin"]

@@ -73,28 +73,33 @@ def _raise(
 
 
 @jit
-def _weights(
-    scores, log_sum, lengths, allowed, item, tile, column, stride_an, stride_a, stride_sn,
-    num_queries, num_keys, shift, before, after, step_item, step_row,
-    has_lengths: tl.constexpr, has_window: tl.constexpr, has_allowed: tl.constexpr,
-    block_q: tl.constexpr, block_k: tl.constexpr,
-):  # fmt: skip
-    """The weights of one tile, which of them are seen, and whether any of them may be."""
-    rows, columns = tile * block_q + tl.arange(0, block_q), column * block_k + tl.arange(0, block_k)
+def _span(
+    lengths, item, tile, num_queries, num_keys, shift, before, after, has_lengths: tl.constexpr, block: tl.constexpr
+):
+    """How many keys an item has, the first that a tile of queries may see, and the one after the last."""
     length = num_keys
     if has_lengths:
         length = tl.minimum(tl.load(lengths + item).to(tl.int32), num_keys)
-    first = tile * block_q + shift - before
-    end = tl.minimum(tl.minimum(tile * block_q + block_q, num_queries) + shift + after, length)
-    some = (column * block_k < end) & (column * block_k + block_k > first)
-    seen = some & visible(
+    end = tl.minimum(tl.minimum(tile * block + block, num_queries) + shift + after, length)
+    return length, tile * block + shift - before, end
+
+
+@jit
+def _weights(
+    scores, log_sum, allowed, item, tile, column, length, stride_an, stride_a, stride_sn,
+    num_queries, shift, before, after, step_item, step_row,
+    has_window: tl.constexpr, has_allowed: tl.constexpr, block_q: tl.constexpr, block_k: tl.constexpr,
+):  # fmt: skip
+    """The weights of one tile, and which of them are seen."""
+    rows, columns = tile * block_q + tl.arange(0, block_q), column * block_k + tl.arange(0, block_k)
+    seen = visible(
         allowed + item * stride_an, stride_a, rows, columns, shift, num_queries, length,
         before, after, has_window, has_allowed,
     )  # fmt: skip
     score = tl.load(scores + item * step_item + rows[:, None] * step_row + columns[None, :], mask=seen, other=0.0)
     logarithm = tl.load(log_sum + item * stride_sn + rows, mask=rows < num_queries, other=0.0)
     base = tl.where(logarithm == -float("inf"), 0.0, logarithm)
-    return tl.where(seen, precise_exp(score - base[:, None]), 0.0), seen, some
+    return tl.where(seen, precise_exp(score - base[:, None]), 0.0), seen
 
 
 @jit
@@ -117,33 +122,33 @@ def _means(
     split, item = number % splits, (number // splits).to(tl.int64)
     rows, padded_q, padded_k = tile * block_q + tl.arange(0, block_q), tiles_q * block_q, tiles_k * block_k
     products, totals = tl.zeros([block_q], tl.float32), tl.zeros([block_q], tl.float32)
-    for column in range(split * tiles_k // splits, (split + 1) * tiles_k // splits):
-        weights, seen, some = _weights(
-            scores, log_sum, lengths, allowed, item, tile, column, stride_an, stride_a, stride_sn,
-            num_queries, num_keys, shift, before, after, step_item, step_row,
-            has_lengths, has_window, has_allowed, block_q, block_k,
+    length, first, end = _span(lengths, item, tile, num_queries, num_keys, shift, before, after, has_lengths, block_q)
+    first = tl.maximum(tl.maximum(first, 0) // block_k, split * tiles_k // splits)
+    for column in range(first, tl.minimum(tl.cdiv(end, block_k), (split + 1) * tiles_k // splits)):
+        weights, seen = _weights(
+            scores, log_sum, allowed, item, tile, column, length, stride_an, stride_a, stride_sn,
+            num_queries, shift, before, after, step_item, step_row, has_window, has_allowed, block_q, block_k,
         )  # fmt: skip
-        if some:
-            columns = column * block_k + tl.arange(0, block_k)
-            grads = tl.zeros([block_q, block_k], tl.float32)
-            for start in range(0, depth, block_depth):  # in slices, since all would fill the shared memory
-                deep = start + tl.arange(0, block_depth)
-                inside = (rows[:, None] < num_queries) & (deep[None, :] < depth)
-                place = item * stride_on + rows[:, None] * depth + deep[None, :]
-                grad = tl.load(grad_context + place, mask=inside, other=0.0)
-                there = (columns[None, :] < num_keys) & (deep[:, None] < depth)
-                place = item * stride_vn + columns[None, :] * stride_v + deep[:, None]
-                value = tl.load(values + place, mask=there, other=0.0)
-                if INTERPRETED:
-                    grad, value = grad.to(tl.float32), value.to(tl.float32)  # its products of bfloat16 are wrong
-                grads += dot(grad, value)
-            if has_dropout:
-                keep = kept(seed, item + first_item, rows + first_row, columns, dropout)
-                grads = tl.where(keep, grads / (1.0 - dropout), 0.0)
-            place = item * padded_q * padded_k + rows[:, None] * padded_k + columns[None, :]
-            tl.store(grad_scores + place, grads, mask=seen)
-            products += tl.sum(weights * grads, 1)
-            totals += tl.sum(weights, 1)
+        columns = column * block_k + tl.arange(0, block_k)
+        grads = tl.zeros([block_q, block_k], tl.float32)
+        for start in range(0, depth, block_depth):  # in slices, since all would fill the shared memory
+            deep = start + tl.arange(0, block_depth)
+            inside = (rows[:, None] < num_queries) & (deep[None, :] < depth)
+            place = item * stride_on + rows[:, None] * depth + deep[None, :]
+            grad = tl.load(grad_context + place, mask=inside, other=0.0)
+            there = (columns[None, :] < num_keys) & (deep[:, None] < depth)
+            place = item * stride_vn + columns[None, :] * stride_v + deep[:, None]
+            value = tl.load(values + place, mask=there, other=0.0)
+            if INTERPRETED:
+                grad, value = grad.to(tl.float32), value.to(tl.float32)  # its products of bfloat16 are wrong
+            grads += dot(grad, value)
+        if has_dropout:
+            keep = kept(seed, item + first_item, rows + first_row, columns, dropout)
+            grads = tl.where(keep, grads / (1.0 - dropout), 0.0)
+        place = item * padded_q * padded_k + rows[:, None] * padded_k + columns[None, :]
+        tl.store(grad_scores + place, grads, mask=seen)
+        products += tl.sum(weights * grads, 1)
+        totals += tl.sum(weights, 1)
     place = (split * items + item) * padded_q + rows
     tl.store(means + place, products)
     tl.store(means + place + splits * items * padded_q, totals)
@@ -162,10 +167,13 @@ def _pairs(
     number = tl.program_id(0)
     column, tile, item = number % tiles_k, number // tiles_k % tiles_q, (number // tiles_k // tiles_q).to(tl.int64)
     rows, columns = tile * block_q + tl.arange(0, block_q), column * block_k + tl.arange(0, block_k)
-    weights, seen, _ = _weights(
-        scores, log_sum, lengths, allowed, item, tile, column, stride_an, stride_a, stride_sn,
-        num_queries, num_keys, shift, before, after, step_item, step_row,
-        has_lengths, has_window, has_allowed, block_q, block_k,
+    length, first, end = _span(lengths, item, tile, num_queries, num_keys, shift, before, after, has_lengths, block_q)
+    length = tl.where(
+        (column * block_k < end) & (column * block_k + block_k > first), length, 0
+    )  # scores may be missing
+    weights, seen = _weights(
+        scores, log_sum, allowed, item, tile, column, length, stride_an, stride_a, stride_sn,
+        num_queries, shift, before, after, step_item, step_row, has_window, has_allowed, block_q, block_k,
     )  # fmt: skip
     padded_q, padded_k = tiles_q * block_q, tiles_k * block_k
     place = item * padded_q * padded_k + rows[:, None] * padded_k + columns[None, :]
