@@ -129,6 +129,15 @@ def test_many_sizes(sizes: tuple[int, ...]) -> None:
     check(inputs(*sizes))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_many_large_scores(dtype: torch.dtype) -> None:
+    """Σ|v| beyond where scores are summed plainly, and safe to raise as they are: all go the careful way."""
+    torch.manual_seed(0)
+    tensors = inputs(2, 18, 40, 22, 7, dtype=dtype)
+    tensors[3] *= 2
+    check(tensors, causal=True)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_many_half(dtype: torch.dtype) -> None:
     check(inputs(dtype=dtype))

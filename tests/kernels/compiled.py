@@ -26,8 +26,14 @@ ROWS = {
 KERNELS: dict[str, tuple[Any, dict[str, Any]]] = {
     "raise": (tiled._raise, {"is_query": True, "block": 16, "padded_features": 32}),
     "raise again": (gradients._raise, {"block": 16, "padded_features": 32}),
-    "scores": (tiled._scores, {"has_lengths": True, "rest": False, "careful": True, "padded_groups": 4, **TILE}),
-    "other scores": (tiled._scores, {"has_lengths": True, "rest": True, "careful": False, "padded_groups": 4, **TILE}),
+    "scores": (
+        tiled._scores,
+        {"has_lengths": True, "rest": False, "careful": True, "strict": False, "padded_groups": 4, **TILE},
+    ),
+    "other scores": (
+        tiled._scores,
+        {"has_lengths": True, "rest": True, "careful": False, "strict": True, "padded_groups": 4, **TILE},
+    ),
     "mix": (tiled._mix, {**FLAGS, **TILE, "padded_depth": 16}),
     "pairs": (gradients._pairs, {**FLAGS, **TILE}),
     "means": (gradients._means, {**FLAGS, **TILE, "block_depth": 64}),

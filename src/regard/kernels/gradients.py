@@ -323,7 +323,7 @@ def _backward_chunk(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of one chunk of rows, in float32; those of keys and values are to be added over chunks."""
     (n, q, _), (k, d), (shift, item, row) = query.shape, values.shape[1:], place
-    scores, _ = score_tiles(query, keys, v, rules, shift, tiles, careful=True)
+    scores, _ = score_tiles(query, keys, v, rules, shift, tiles, for_gradients=True)
     mine, theirs = _raised(query, tiles), _raised(keys, tiles)
     rows, columns = mine.tiles * tiles.own, theirs.tiles * tiles.own
     grad_scores = torch.empty(n, rows, columns, dtype=torch.float32, device=query.device)

@@ -15,8 +15,8 @@ No exponential in the inner loop. With E = exp(2q) and F = exp(2k), made once fo
 
 That is three instructions for each (query, key, feature). Products of four overflow for large arguments, so each tile
 looks at the largest q and k of each feature first and takes one of three ways: `near`; `near` with a lid on each factor
-(1/x below 2^-30 changes nothing); or `far`, where q or k is beyond ±34: from q + k itself, exact for any input. Where
-Σ|v|, and so a score, may be large, and where gradients are made of scores, features are summed in parts.
+(1/x below 2^-30 changes nothing); or `far`, where q or k is beyond ±34: from q + k itself, exact for any input. In
+float32, features are summed in parts where Σ|v|, and so a score, may be large, and where gradients are made of scores.
 
 Scores and contexts are made by two kernels, chunk by chunk: `_scores` needs every register for its sums, and a score
 that took 64 features to make costs little to write and to read again. The chunks bound the memory.
@@ -164,7 +164,7 @@ def _raise(
             tl.store(facts, largest)
             tl.store(facts + 2, 0.0)
             tl.store(facts + 3, tl.sum(tl.abs(weight), 0))
-            tl.store(facts + 1, tl.sum(tl.where(inside, sign * tl.where(real, largest / scale, 2.0 * largest), 0.0), 0))
+            tl.store(facts + 1, tl.sum(tl.where(inside, sign * tl.where(real, tl.abs(weight), 2.0 * largest), 0.0), 0))
     up = tl.where(here, up, 0.0)
     place = at[:, None] * padded_rows + rows[None, :]
     tl.store(raised + item * (groups * 4 * padded_rows) + place, tl.trans(up), mask=at[:, None] < groups * 4)
@@ -177,7 +177,7 @@ def _scores(
     queries, keys, v, raised_q, raised_k, scales, facts, peaks_q, peaks_k, scores, lengths,
     stride_qn, stride_q, stride_kn, stride_k, num_queries, num_keys, features, groups, shift, before, after,
     tiles_q, tiles_k, num_tiles, several,
-    has_lengths: tl.constexpr, rest: tl.constexpr, careful: tl.constexpr,
+    has_lengths: tl.constexpr, rest: tl.constexpr, careful: tl.constexpr, strict: tl.constexpr,
     block_q: tl.constexpr, block_k: tl.constexpr, padded_groups: tl.constexpr,
 ):  # fmt: skip
     """Tiles of scores [rows, columns], true up to rounding; a tile that nobody may see is left as it is.
@@ -204,7 +204,9 @@ def _scores(
             peaks = tl.load(peaks_q + (item * tiles_q + tile) * groups * 4 + at, mask=real, other=0.0)
             peaks += tl.load(peaks_k + (item * tiles_k + column) * groups * 4 + at, mask=real, other=0.0)
             bits = tl.max(tl.sum(tl.maximum(peaks, least) + 1.0, 1), 0)
-            is_near = (bits <= BITS) & (careful | (tl.load(facts + 3) <= SMALL))
+            is_near = bits <= BITS
+            if strict:
+                is_near &= tl.load(facts + 3) <= SMALL
             largest, constant = tl.load(facts), tl.load(facts + 1)
             total = tl.zeros([block_q, block_k], tl.float32)
             up, across = raised_q + item * groups * 4 * step_q + rows, raised_k + item * groups * 4 * step_k + columns
@@ -376,7 +378,7 @@ def _forward_chunk(
     tiles: Blocks,
 ) -> tuple[Tensor, Tensor]:
     (n, q, _), (k, d), (shift, item, row) = query.shape, values.shape[1:], place
-    scores, facts = score_tiles(query, keys, v, rules, shift, tiles, careful=False)
+    scores, facts = score_tiles(query, keys, v, rules, shift, tiles, for_gradients=False)
     num_tiles = -(-q // tiles.mix_queries)
     splits = max(1, min(-(-k // tiles.mix_keys) // 4, tiles.programs // (n * num_tiles)))
     dtype = values.dtype if splits == 1 else torch.float32
@@ -412,17 +414,18 @@ def chunks(n: int, q: int, k: int, tiles: Blocks, most: int) -> Iterator[Part]:
 
 
 def score_tiles(
-    query: Tensor, keys: Tensor, v: Tensor, rules: Rules, shift: int, tiles: Blocks, *, careful: bool
+    query: Tensor, keys: Tensor, v: Tensor, rules: Rules, shift: int, tiles: Blocks, *, for_gradients: bool
 ) -> tuple[Tensor, Tensor]:
     """Scores [n q k] of float32, both axes padded to whole tiles, and facts; what no query may see is not written.
 
-    With `careful` they are summed in parts, not only where they are large.
+    In float32 they are summed in parts for gradients, and for results where they may be large.
     """
     (n, q, a), k = query.shape, keys.shape[1]
     mine, theirs = raised_rows(query, v, tiles.queries, True), raised_rows(keys, v, tiles.keys, False)
     rows, columns = mine.tiles * tiles.queries, theirs.tiles * tiles.keys
     scores = torch.empty(n, rows, columns, dtype=torch.float32, device=query.device)
     count = theirs.tiles * mine.tiles * n
+    exact = query.dtype == torch.float32
     with on(query):
         for rest in (False, True):
             each = -(-count // 1024) if rest else 1  # few programs for what mostly has nothing to do
@@ -430,7 +433,8 @@ def score_tiles(
                 query, keys, v, mine.raised, theirs.raised, mine.scales, mine.facts, mine.peaks, theirs.peaks, scores,
                 query if rules.lengths is None else rules.lengths, *query.stride()[:2], *keys.stride()[:2],
                 q, k, a, mine.groups, shift, rules.before, rules.after, mine.tiles, theirs.tiles, count, each,
-                has_lengths=rules.lengths is not None, rest=rest, careful=careful,
+                has_lengths=rules.lengths is not None, rest=rest,
+                careful=for_gradients and exact, strict=exact and not for_gradients,
                 block_q=tiles.queries, block_k=tiles.keys, padded_groups=power_of_two(mine.groups),
                 num_warps=tiles.warps, num_stages=1, maxnreg=None if rest else tiles.registers,
             )  # fmt: skip
