@@ -15,7 +15,7 @@ from regard.api.model import Model
 from regard.base import ConfigError, RegardError, did_you_mean, environment, write_atomically
 from regard.models import MODELS
 from regard.recipes import Recipe, build_model, build_task, load_recipe, load_task, save_recipe
-from regard.tasks import Score
+from regard.tasks import TASKS, Score
 from regard.train import (
     CheckpointError,
     Trainer,
@@ -150,7 +150,7 @@ def _new_task(recipe: Recipe, first: Path | None) -> Any:
     if here != there:
         cure = "start from a run of the same task"
         raise ConfigError(f"{first} does something else", got=there, expected=here, cure=cure)
-    return build_task(recipe) if here == "classification" else load_task(first, recipe)
+    return load_task(first, recipe) if TASKS[here].inherits else build_task(recipe)
 
 
 def _content(model: Model, score: Score) -> dict[str, Any]:

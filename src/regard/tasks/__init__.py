@@ -9,9 +9,9 @@ from regard.tasks.task import Batch, Batches, Kept, Kind, Loss, Score, Task
 from regard.tasks.translation import Translation, TranslationConfig, read_splits
 
 TASKS: dict[str, Kind] = {
-    "translation": Kind(Translation, TranslationConfig),
-    "classification": Kind(Classification, ClassificationConfig),
-    "captioning": Kind(Captioning, CaptioningConfig),
+    "translation": Kind(Translation, TranslationConfig, inherits=True),
+    "classification": Kind(Classification, ClassificationConfig, inherits=False),
+    "captioning": Kind(Captioning, CaptioningConfig, inherits=True),
 }
 
 __all__ = [

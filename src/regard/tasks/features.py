@@ -35,7 +35,7 @@ PUBLISHED = "efficientnet_lite0/efficientnet-lite0-57934424.pth"
 FILE = "encoder.safetensors"  # in a run folder
 Progress = Callable[[str, int, int], None]  # what, done, of how many
 CHUNK = 64  # pictures at a time
-_VERSION = 1  # of what is kept: a new one makes all kept files stale
+_VERSION = 2  # of what is kept: a new one makes all kept files stale
 
 
 @dataclass(frozen=True)

@@ -107,3 +107,4 @@ class Kind(NamedTuple):
 
     task: Any
     config: type
+    inherits: bool  # whether a run that starts from another one reads its data as that one did: with its words
