@@ -45,11 +45,19 @@ def test_several_translations_of_one_text(shipped: api.Model) -> None:
 
 
 @pytest.mark.bare
+def test_texts_of_a_table(shipped: api.Model) -> None:
+    column: Any = np.array(["Yes.", "Thank you."])
+    assert [found.text for found in shipped.translate(column)] == [
+        found.text for found in shipped.translate(column.tolist())
+    ]
+
+
+@pytest.mark.bare
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (5, "nbest takes several texts: got int; expected a list"),
-        (None, "nbest takes several texts: got NoneType; expected a list"),
+        (5, "texts: got int; expected a string, or a list of strings"),
+        (None, "texts: got NoneType; expected a string, or a list of strings"),
         (["Yes.", 5], "text 2: got int, 5; expected a string"),
         ([b"Yes."], "text 1: got bytes, b'Yes.'; expected a string"),
     ],

@@ -1,7 +1,7 @@
 """A trained model and what it does: translate, classify, caption, evaluate."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, overload
@@ -71,9 +71,11 @@ class Model:
     ) -> list[list[Prediction]]:
         """The best few translations of each text, best first."""
         self.must_be("translation", "texts")
-        if isinstance(texts, str) or not isinstance(texts, Sequence):
-            got = "one string" if isinstance(texts, str) else type(texts).__name__
-            raise ConfigError("nbest takes several texts", got=got, expected="a list", cure="nbest([text])[0]")
+        if isinstance(texts, str):
+            raise ConfigError("nbest takes several texts", got="one string", cure="nbest([text])[0]")
+        if not isinstance(texts, Iterable):
+            raise ConfigError("texts", got=type(texts).__name__, expected="a string, or a list of strings")
+        texts = list(texts)  # columns of tables are no sequences, but as good
         for number, text in enumerate(texts, 1):
             _check_text(text, number)
         found: list[list[Prediction]] = self.task.predict(self.module, texts, how=self._search(beam, nbest, search))

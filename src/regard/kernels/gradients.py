@@ -58,7 +58,7 @@ def _raise(
     tile, item = tl.program_id(0) % tiles, (tl.program_id(0) // tiles).to(tl.int64)
     fours, each = tile * (block // 4) + tl.arange(0, block // 4)[:, None, None], tl.arange(0, 4)[None, None, :]
     rows, at = fours * 4 + each, tl.arange(0, padded_features)[None, :, None]
-    here, inside = (rows < num_rows) & (at < features), (rows >= 0) & (at < own_features)
+    here, inside = (rows < num_rows) & (at < features), (rows >= 0) & (at < own_features)  # of one shape
     x = tl.load(raw + item * stride_n + rows * stride_row + at, mask=here, other=0.0).to(tl.float32)
     beyond = tl.max(tl.max(tl.abs(x), 2), 0) > LIMIT
     x = within(x, LIMIT)

@@ -13,7 +13,7 @@ TRAIN = Train(steps=30_000, lr=1e-3, schedule="cosine", warmup=200, precision="t
               log_every=500, evaluate_every=5000, save_every=10_000, keep=1)  # fmt: skip
 SHORT = replace(TRAIN, steps=8000, lr=2e-3, precision="pure_bfloat16")
 WIDE: dict[str, Any] = {"core": "lstm", "part_dim": 256, "glimpse_dim": 512, "hidden_dim": 512}  # twice the paper's
-WIDER: dict[str, Any] = {"part_dim": 512, "glimpse_dim": 1024, "hidden_dim": 1024}
+WIDER: dict[str, Any] = {"part_dim": 512, "glimpse_dim": 1024, "hidden_dim": 1024}  # four times
 SHAKEN: dict[str, Any] = {"turn": 15.0, "stretch": 0.15, "crop": 28, "pad": 2}  # without it 28×28 is learnt by heart
 
 
