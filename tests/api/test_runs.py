@@ -3,6 +3,7 @@ import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ import torch
 import regard
 from regard import api
 from regard.base import ConfigError, RegardError
-from regard.data import ParallelText
+from regard.data import Canvas, ParallelText
 from regard.models import DTRAMConfig
 from regard.recipes import RECIPES, Recipe, with_files
 from regard.train import World
@@ -167,3 +168,20 @@ def test_a_run_starts_from_what_fits(gazing: api.Model, captioning: api.Model, t
     with pytest.raises(RegardError, match=r"there is no run nowhere"):
         started(tmp_path / "none", gazing.recipe, "nowhere")
     assert not list(tmp_path.glob("*/checkpoints"))
+
+
+def test_another_question_has_new_answers(gazing: api.Model, tmp_path: Path) -> None:
+    """What was seen stays, what is said of it is new, and the user is told."""
+    canvas = Canvas(56, digits=2, target="sum")
+    sums = replace(gazing.recipe, task=replace(gazing.recipe.task, canvas=canvas))
+    said: list[tuple[str, dict[str, Any]]] = []
+    train = replace(sums.train, steps=1, lr=1e-30, warmup=0, ema=None, weight_decay=0.0)
+    recipe = replace(sums, train=train, start=str(gazing.folder))
+    found = api.train(recipe, tmp_path / "sums", watch=lambda kind, facts: said.append((kind, dict(facts))))
+    before, after = gazing.module.state_dict(), found.module.state_dict()
+    assert after["action.weight"].shape[0] == 19
+    same = {name: tensor for name, tensor in before.items() if not name.startswith("action.")}
+    torch.testing.assert_close({name: after[name] for name in same}, same)
+    [facts] = [facts for kind, facts in said if kind == "start"]
+    assert sorted(facts["new"]) == ["action.bias", "action.weight"]
+    assert facts["run"] == str(gazing.folder)

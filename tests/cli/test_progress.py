@@ -67,3 +67,12 @@ def test_speed_is_in_what_a_task_counts(capsys: pytest.CaptureFixture[str]) -> N
     with Progress(Train(steps=4), unit="images") as progress:
         progress("train", {"step": 4, "loss": 3.25, "per_second": 1234.5, "seconds": 1.2})
     assert capsys.readouterr().err == "step      4   loss 3.250      1,234 images/s\n"
+
+
+def test_where_a_run_begins_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress(Train(steps=4)) as progress:
+        progress("start", {"run": "runs/pairs", "part": "", "new": ["action.weight", "action.bias"]})
+        progress("start", {"run": "runs/seven", "part": "ram", "new": []})
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "begins with the weights of runs/pairs; new: action.weight, action.bias"
+    assert second == "begins with the weights of runs/seven in ram"

@@ -146,6 +146,17 @@ def test_half_of_the_captions_see_what_is_expected() -> None:
     assert torch.equal(everybody.weights, everybody.expected)
 
 
+def test_captions_that_are_to_be_drawn() -> None:
+    model = build(align="sample").train()
+    features, inputs = torch.randn(5, 3, 5, dtype=torch.double), torch.full((10, 2), 5)
+    asked = torch.arange(10) % 3 == 0
+    out = model(features, inputs, sampled=asked)
+    assert torch.equal((out.weights.amax(-1) == 1).all(1), asked)
+    assert torch.equal((out.log_prob < 0).all(1), asked)
+    with pytest.raises(ConfigError, match="hard"):
+        build()(features, inputs, sampled=asked)
+
+
 def test_no_gradient_goes_through_a_sample() -> None:
     model, (features, inputs) = build(align="sample", semi_sampling=0.0).train(), batch()
     out = model(features, inputs)

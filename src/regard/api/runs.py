@@ -70,7 +70,9 @@ def train(
     if hasattr(task, "begin") and not resume:
         task.begin(module)  # what was learnt before, such as an encoder
     if first is not None:
-        start_from(module, _weights(first))
+        began = start_from(module, _weights(first))
+        if watch is not None and world.is_first:
+            watch("start", {"run": str(recipe.start), "part": began.part, "new": list(began.new)})
     if world.is_first and not resume:
         save_recipe(folder, recipe, task)
         write_atomically(folder / "environment.json", json.dumps(environment(), indent=1))

@@ -30,6 +30,10 @@ class Progress:
             self.bar.set_postfix_str(f"{facts['what']}: {facts['done']:,} of {facts['of']:,}")
             if self.bar.disable and facts["done"] == facts["of"]:
                 self._say(f"{facts['what']}: {facts['of']:,}")
+        elif kind == "start":
+            where = f" in {facts['part']}" if facts["part"] else ""
+            new = f"; new: {', '.join(facts['new'])}" if facts["new"] else ""
+            self._say(f"begins with the weights of {facts['run']}{where}{new}")
         elif kind == "step":
             if self.settings.seconds is None:
                 self.bar.update(facts["step"] - self.bar.n)

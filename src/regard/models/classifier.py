@@ -32,6 +32,8 @@ class FullyConnectedConfig:
 class FullyConnected(nn.Module):
     """Every pixel has its own weights: the baseline that cannot move."""
 
+    answers = ("output.",)  # layers that depend on the question alone
+
     def __init__(self, config: FullyConnectedConfig) -> None:
         super().__init__()
         self.config = config
@@ -68,6 +70,8 @@ class ConvolutionalConfig:
 
 class Convolutional(nn.Module):
     """Shared weights, every place looked at: the baseline whose cost grows with the picture."""
+
+    answers = ("output.",)  # layers that depend on the question alone
 
     def __init__(self, config: ConvolutionalConfig) -> None:
         super().__init__()

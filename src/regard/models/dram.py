@@ -107,6 +107,8 @@ class Convolutions(nn.Module):
 class DRAM(nn.Module):
     """What and where, apart."""
 
+    answers = ("action.",)  # layers that depend on the question alone; see `start_from`
+
     def __init__(self, config: DRAMConfig) -> None:
         super().__init__()
         self.config = config

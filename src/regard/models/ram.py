@@ -86,6 +86,8 @@ class Walk(NamedTuple):
 class RAM(nn.Module):
     """One glimpse after the other; the label is read off the last state."""
 
+    answers = ("action.",)  # layers that depend on the question alone; see `start_from`
+
     def __init__(self, config: RAMConfig) -> None:
         super().__init__()
         self.config = config

@@ -74,6 +74,8 @@ class ResNet(nn.Module):
     `gate` and `between` are for the papers that put attention into it: on every branch, and behind some blocks.
     """
 
+    answers = ("to_logits.",)  # layers that depend on the question alone
+
     def __init__(self, config: ResNetConfig, *, gate: Gate | None = None, between: Between | None = None) -> None:
         super().__init__()
         self.config = config

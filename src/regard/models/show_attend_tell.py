@@ -189,12 +189,19 @@ class ShowAttendTell(nn.Module):
         weights = None if look.weights is None else look.weights.flatten(0, 1)
         return Step(self._logits(word, state.hidden, context), state, weights)
 
-    def forward(self, features: Shaped[Tensor, "..."], inputs: Int[Tensor, "b t"]) -> Captioned:
+    def forward(
+        self, features: Shaped[Tensor, "..."], inputs: Int[Tensor, "b t"], *, sampled: Bool[Tensor, " b"] | None = None
+    ) -> Captioned:
         """Word after word; all that does not depend on the word before is done for all words at once.
 
         Of a pictures and b = a · m captions, captions p · m … p · m + m − 1 are of picture p: it is encoded once, and
-        they share its places and their dropout.
+        they share its places and their dropout. Hard attention tosses a coin for each caption, or is told by `sampled`
+        which ones see drawn places, in training.
         """
+        if sampled is not None and self.sample is None:
+            raise ConfigError(
+                "only hard attention draws places", got=self.config.align, expected="model.align='sample'"
+            )
         captions = _captions_each(features, inputs)
         state = self.init_state(self.encode(features))
         hidden, cell = (part.repeat_interleave(captions, 0) for part in (state.hidden, state.cell))
@@ -204,7 +211,9 @@ class ShowAttendTell(nn.Module):
         weight = self.state_gates.weight.to(_dtype(self.state_gates.weight))  # cast once, not at every word
         coin = None
         if self.sample is not None and self.training:
-            coin = torch.rand(len(inputs), device=inputs.device) >= self.config.semi_sampling
+            coin = sampled
+            if coin is None:
+                coin = torch.rand(len(inputs), device=inputs.device) >= self.config.semi_sampling
             coin = coin.view(len(features), captions)
         written, contexts, looks = [], [], []
         for gate in gates.unbind(1):

@@ -15,7 +15,7 @@ def pairs() -> Recipe:
         paper="dram",
         model=dram_pairs(),
         task=ClassificationConfig("mnist", Canvas(100, digits=2, target="pair"), batch_size=1024),
-        train=TRAIN,
+        train=replace(TRAIN, steps=12_000, precision="pure_bfloat16"),
         note="two digits on 100×100, which ones",
         published="5 (the paper; without context 7, RAM 9)",
     )

@@ -12,8 +12,11 @@ from regard.train import Train
 TRAIN = Train(steps=30_000, lr=1e-3, schedule="cosine", warmup=200, precision="tf32", capture=True, ema=0.999,
               log_every=500, evaluate_every=5000, save_every=10_000, keep=1)  # fmt: skip
 SHORT = replace(TRAIN, steps=8000, lr=2e-3, precision="pure_bfloat16")
+LONG = replace(TRAIN, steps=24_000, precision="pure_bfloat16")
+BASELINE = replace(TRAIN, steps=16_000, lr=2e-3)
 WIDE: dict[str, Any] = {"core": "lstm", "part_dim": 256, "glimpse_dim": 512, "hidden_dim": 512}  # twice the paper's
 WIDER: dict[str, Any] = {"part_dim": 512, "glimpse_dim": 1024, "hidden_dim": 1024}  # four times
+TURNED: dict[str, Any] = {"turn": 8.0, "stretch": 0.08}
 SHAKEN: dict[str, Any] = {"turn": 15.0, "stretch": 0.15, "crop": 28, "pad": 2}  # without it 28×28 is learnt by heart
 
 
@@ -38,20 +41,23 @@ def mnist28() -> Recipe:
 
 
 def translated60() -> Recipe:
-    """A digit somewhere on 60×60."""
-    return _recipe(ram_60(), Canvas(60), "translated digits, 8 glimpses", "1.84 (the paper, 8 glimpses)")
+    """A digit somewhere on 60×60, turned a little."""
+    recipe = _recipe(ram_60(), Canvas(60), "translated digits, 8 glimpses", "1.84 (the paper, 8 glimpses)")
+    return replace(recipe, task=replace(recipe.task, **TURNED), train=SHORT)
 
 
 def cluttered60() -> Recipe:
     """A digit somewhere on 60×60, among pieces of others; four times the paper's width, digits turned a little."""
-    recipe = _recipe(ram_60(), Canvas(60, clutter=4), "cluttered 60×60, 8 glimpses", "5.23 (the paper, 8 glimpses)")
-    model, task = replace(recipe.model, **WIDER), replace(recipe.task, turn=8.0, stretch=0.08)
-    return replace(recipe, model=model, task=task, train=replace(TRAIN, precision="pure_bfloat16"))
+    return _wider(
+        _recipe(ram_60(), Canvas(60, clutter=4), "cluttered 60×60, 8 glimpses", "5.23 (the paper, 8 glimpses)")
+    )
 
 
 def cluttered100() -> Recipe:
     """The same on 100×100, seen at four scales."""
-    return _recipe(ram_100(), Canvas(100, clutter=4), "cluttered 100×100, 8 glimpses", "10.83 (the paper, 8 glimpses)")
+    return _wider(
+        _recipe(ram_100(), Canvas(100, clutter=4), "cluttered 100×100, 8 glimpses", "10.83 (the paper, 8 glimpses)")
+    )
 
 
 def pairs() -> Recipe:
@@ -72,13 +78,13 @@ def sums() -> Recipe:
 def fully_connected() -> Recipe:
     """The baseline that sees all pixels of a cluttered 60×60."""
     recipe = _recipe(FullyConnectedConfig(), Canvas(60, clutter=4), "cluttered 60×60", "13.2 (the paper)")
-    return replace(recipe, paper="fully_connected")
+    return replace(recipe, paper="fully_connected", train=BASELINE)
 
 
 def convolutional() -> Recipe:
     """The baseline with eight filters of 10×10."""
     recipe = _recipe(ConvolutionalConfig(), Canvas(60, clutter=4), "cluttered 60×60", "7.83 (the paper)")
-    return replace(recipe, paper="convolutional")
+    return replace(recipe, paper="convolutional", train=BASELINE)
 
 
 def _recipe(model: Any, canvas: Canvas, note: str, published: str) -> Recipe:
@@ -92,3 +98,8 @@ def _recipe(model: Any, canvas: Canvas, note: str, published: str) -> Recipe:
         note=note,
         published=published,
     )
+
+
+def _wider(recipe: Recipe) -> Recipe:
+    model, task = replace(recipe.model, **WIDER), replace(recipe.task, **TURNED)
+    return replace(recipe, model=model, task=task, train=LONG)

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int, Shaped
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -24,7 +23,7 @@ from regard.data.shapes import shapes
 from regard.decode import Hypothesis, beam_search, greedy
 from regard.metrics.captions import caption_bleu, score_captions
 from regard.nn.loss import token_loss
-from regard.nn.reward import reinforce
+from regard.tasks.caption_loss import doubly_stochastic, hard_loss, twice
 from regard.tasks.features import CHUNK, EncoderConfig, Progress, Viewer
 from regard.tasks.search import Search
 from regard.tasks.task import Loss, Score
@@ -56,6 +55,7 @@ class CaptioningConfig:
     doubly_stochastic: float = 1.0  # λ (14): every place shall get a weight of about 1 in all; 0: none
     reward: float = 0.1  # λ_r (11), hard attention; 0.1 is the code's
     entropy: float = 0.002  # λ_e (11), hard attention
+    baseline: Literal["moving", "expected"] = "moving"  # hard: the paper's; what the caption has with expected places
     search: Search = field(default_factory=lambda: Search(beams=5, length_penalty=0.0))
     select: str = "bleu_4"  # the figure that decides which checkpoint is kept
     metrics: tuple[str, ...] = ("bleu", "cider", "meteor", "meteor_exact_stem")  # with `full`
@@ -173,18 +173,26 @@ class Captioning:
         """Σ over captions of −log p(y | a) + λ Σ_i (1 − Σ_t α_ti)², which is N times the paper's mean (14).
 
         No step after <eos> counts. Hard attention adds the gradient of its reward (11) in place of what the sampled
-        places cannot carry.
+        places cannot carry; with baseline="expected" each caption is read in both ways, and counts half in each.
         """
-        config, real = self.config, batch.targets != PAD
-        out = model(self._shown(batch.source[:: config.captions_per_picture, 0]), batch.inputs)
-        total = token_loss(out.logits, batch.targets, smoothing=config.smoothing, ignore=PAD)
+        config, targets = self.config, batch.targets
+        shown = self._shown(batch.source[:: config.captions_per_picture, 0])
+        in_pairs = config.baseline == "expected"
+        if in_pairs:
+            inputs, targets, sampled = twice(batch.inputs, targets, each=config.captions_per_picture)
+            out = model(shown, inputs, sampled=sampled)
+        else:
+            out = model(shown, batch.inputs)
+        share = 0.5 if in_pairs else 1.0
+        total = share * token_loss(out.logits, targets, smoothing=config.smoothing, ignore=PAD)
         figures = {"cross_entropy": total}
         if config.doubly_stochastic and out.expected is not None:
-            apart = doubly_stochastic(out.expected, real)
+            apart = share * doubly_stochastic(out.expected, targets != PAD)
             total = total + config.doubly_stochastic * apart
             figures["doubly_stochastic"] = apart
         if out.log_prob is not None:
-            more, hard = hard_loss(out, batch.targets, reward=config.reward, entropy=config.entropy)
+            pairs = config.captions_per_picture if in_pairs else None
+            more, hard = hard_loss(out, targets, reward=config.reward, entropy=config.entropy, pairs=pairs)
             total, figures = total + more, figures | hard
         return Loss(total, figures)
 
@@ -328,38 +336,6 @@ class Captioning:
         across = right + torch.where(coin.unsqueeze(1) > 0, size.flip(0), size)  # [b s]
         rows, columns = (down + size).view(-1, 1, len(size), 1), across.view(-1, 1, 1, len(size))
         return store[numbers.view(-1, 1, 1, 1), torch.arange(3, device=device).view(1, 3, 1, 1), rows, columns]
-
-
-def doubly_stochastic(weights: Float[Tensor, "b t k"], real: Shaped[Tensor, "b t"]) -> Float[Tensor, ""]:
-    """Σ_b Σ_i (1 − Σ_t α_ti)², over the steps that are `real`; a row without any counts nothing.
-
-    >>> doubly_stochastic(torch.tensor([[[1.0, 0.0], [0.5, 0.5]]]), torch.tensor([[True, False]]))
-    tensor(1.)
-    """
-    wide = weights.to(torch.promote_types(weights.dtype, torch.float32))
-    covered = (wide * real.unsqueeze(-1)).sum(1)
-    return ((1 - covered).square().sum(-1) * real.any(1)).sum()
-
-
-def hard_loss(
-    out: Any, targets: Int[Tensor, "b t"], *, reward: float, entropy: float
-) -> tuple[Float[Tensor, ""], dict[str, Float[Tensor, ""]]]:
-    """What sampled places add to the loss (11): λ_r times REINFORCE's term, minus λ_e times their entropy.
-
-    The reward of a place is the log-probability of the words from its step on: earlier ones do not depend on it, so the
-    mean is the paper's and the variance smaller. Of each word the running mean b is taken off, b ← 0.9 b + 0.1 · (mean
-    log-probability of a word).
-    """
-    real = targets != PAD
-    logits = out.logits.detach().to(torch.promote_types(out.logits.dtype, torch.float32))
-    words = -F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=PAD, reduction="none")
-    words = words.view_as(targets)
-    before = out.baseline(words.sum() / real.sum().clamp(min=1))
-    better = (words - before).masked_fill(~real, 0.0)
-    to_go = better.flip(1).cumsum(1).flip(1)
-    sampled = reinforce(out.log_prob, to_go).masked_fill(~real, 0.0).sum()
-    spread = out.entropy.masked_fill(~real, 0.0).sum()
-    return reward * sampled - entropy * spread, {"entropy": spread, "reward": words.sum()}
 
 
 def _device(model: nn.Module) -> torch.device:

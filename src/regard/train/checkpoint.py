@@ -17,7 +17,7 @@ import secrets
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import safetensors
 import safetensors.torch
@@ -65,18 +65,31 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
         tensor.copy_(tensors[name])
 
 
-def start_from(model: nn.Module, tensors: Mapping[str, Tensor]) -> str:
-    """Weights of another run into a model, or into the first of its parts that has them all; the name of the part.
+class Started(NamedTuple):
+    """What another run's weights went into."""
 
-    What they do not hold stays as it is: a decision on top of what could see already, an encoder inside.
+    part: str  # "" for the whole model
+    new: tuple[str, ...]  # weights that stay as they are, since another question has other answers
+
+
+def start_from(model: nn.Module, tensors: Mapping[str, Tensor]) -> Started:
+    """Weights of another run into a model, or into the first of its parts that has them all.
+
+    What they do not hold stays as it is: a decision on top of what could see already, an encoder inside. So do the
+    layers that `model.answers` names, where they have another size: with which two digits there are, a model can begin
+    to learn what their sum is.
     """
-    wanted = weights(model)
+    wanted, answers = weights(model), tuple(getattr(model, "answers", ()))
     for part in ("", *(f"{name}." for name, _ in model.named_children())):
-        if all(part + name in wanted and wanted[part + name].shape == tensors[name].shape for name in tensors):
-            for name, tensor in tensors.items():
-                wanted[part + name].copy_(tensor)
-            return part.removesuffix(".")
-    name = next(name for name, tensor in tensors.items() if name not in wanted or wanted[name].shape != tensor.shape)
+        if not all(part + name in wanted for name in tensors):
+            continue
+        new = tuple(name for name in tensors if wanted[part + name].shape != tensors[name].shape)
+        if len(new) < len(tensors) and all(not part and name.startswith(answers) for name in new):
+            for name in tensors.keys() - set(new):
+                wanted[part + name].copy_(tensors[name])
+            return Started(part.removesuffix("."), new)
+    wrong = {name for name, tensor in tensors.items() if name not in wanted or wanted[name].shape != tensor.shape}
+    name = next(name for name in tensors if name in wrong)
     raise CheckpointError(
         "the weights to start from fit neither the model nor a part of it",
         got=f"{name} {list(tensors[name].shape)}",
