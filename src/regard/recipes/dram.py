@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from regard.data import Canvas
 from regard.models import dram_pairs, dram_svhn
-from regard.recipes.ram import TRAIN
+from regard.recipes.ram import PAIRS, TRAIN
 from regard.recipes.recipe import Recipe
 from regard.tasks import ClassificationConfig
 
@@ -15,7 +15,7 @@ def pairs() -> Recipe:
         paper="dram",
         model=dram_pairs(),
         task=ClassificationConfig("mnist", Canvas(100, digits=2, target="pair"), batch_size=1024),
-        train=replace(TRAIN, steps=12_000, precision="pure_bfloat16"),
+        train=PAIRS,
         note="two digits on 100×100, which ones",
         published="5 (the paper; without context 7, RAM 9)",
     )

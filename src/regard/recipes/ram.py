@@ -13,6 +13,7 @@ TRAIN = Train(steps=30_000, lr=1e-3, schedule="cosine", warmup=200, precision="t
               log_every=500, evaluate_every=5000, save_every=10_000, keep=1)  # fmt: skip
 SHORT = replace(TRAIN, steps=8000, lr=2e-3, precision="pure_bfloat16")
 LONG = replace(TRAIN, steps=24_000, precision="pure_bfloat16")
+PAIRS = replace(LONG, steps=12_000)
 BASELINE = replace(TRAIN, steps=16_000, lr=2e-3)
 WIDE: dict[str, Any] = {"core": "lstm", "part_dim": 256, "glimpse_dim": 512, "hidden_dim": 512}  # twice the paper's
 WIDER: dict[str, Any] = {"part_dim": 512, "glimpse_dim": 1024, "hidden_dim": 1024}  # four times
@@ -63,9 +64,9 @@ def cluttered100() -> Recipe:
 def pairs() -> Recipe:
     """Two digits on 100×100, beside dram/pairs: as many glimpses through the same retina."""
     model = replace(ram_100(), size=14, scales=3)
-    return _recipe(
-        model, Canvas(100, digits=2, target="pair"), "two digits on 100×100, which ones", "9 (Ba et al. 2015)"
-    )
+    canvas = Canvas(100, digits=2, target="pair")
+    recipe = _recipe(model, canvas, "two digits on 100×100, which ones", "9 (Ba et al. 2015)")
+    return replace(recipe, train=PAIRS)
 
 
 def sums() -> Recipe:

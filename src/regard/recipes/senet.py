@@ -8,12 +8,12 @@ from regard.tasks import ClassificationConfig
 from regard.train import Train
 
 CIFAR10 = ClassificationConfig(
-    "cifar10", batch_size=128, crop=32, pad=4, mirror=True,
+    "cifar10", batch_size=512, crop=32, pad=4, mirror=True,
     mean=(0.4914, 0.4822, 0.4465), std=(0.247, 0.2435, 0.2616),
 )  # fmt: skip
-TRAIN = Train(
-    steps=35_200, optimiser="nag", momentum=0.9, lr=0.1, weight_decay=5e-4, clip=None, schedule="cosine", warmup=700,
-    precision="bfloat16", capture=True, log_every=500, evaluate_every=3520, save_every=17_600, keep=1,
+TRAIN = Train(  # 30 epochs
+    steps=2640, optimiser="nag", momentum=0.9, lr=0.4, weight_decay=5e-4, clip=None, schedule="cosine", warmup=440,
+    precision="bfloat16", capture=True, log_every=100, evaluate_every=880, save_every=2640, keep=1,
 )  # fmt: skip
 
 
