@@ -146,9 +146,9 @@ def test_command_line_is_frozen() -> None:
     assert flags == {
         "demo": ["--help", "--out", "--seconds"],
         "train": ["--device", "--help", "--out", "--resume", "--set", "--source", "--target"],
-        "evaluate": ["--beam", "--device", "--help", "--split"],
+        "evaluate": ["--beam", "--device", "--help", "--set", "--split"],
         "translate": search,
-        "caption": ["--beam", "--beside", "--device", "--help", "--nbest", "--overlay"],
+        "caption": ["--beam", "--beside", "--device", "--help", "--nbest", "--overlay", "--set"],
         "classify": ["--device", "--help", "--path"],
         "report": ["--help", "--out", "--samples", "--split"],
         "list": ["--help"],

@@ -2,7 +2,7 @@
 
     python tools/tune_search.py runs/show_attend_tell_flickr8k_soft 5:1 10:0 20:0 20:0.5
 
-A search is BEAMS:LENGTH_PENALTY, or BEAMS:LENGTH_PENALTY:NO_REPEAT. The captions of each go to FOLDER, if one is named.
+A search is BEAMS:LENGTH_PENALTY, or BEAMS:LENGTH_PENALTY:CONSENSUS. The captions of each go to FOLDER, if one is named.
 """
 
 import argparse
@@ -27,8 +27,8 @@ def main() -> None:
     metrics = ("bleu", "cider", "meteor_exact_stem", *(["meteor"] if asked.meteor else []))
     model.task.config = replace(model.task.config, metrics=metrics)
     for text in asked.searches:
-        beams, penalty, *repeat = text.split(":")
-        how = Search(int(beams), length_penalty=float(penalty), no_repeat=int(repeat[0]) if repeat else 0)
+        beams, penalty, *agreed = text.split(":")
+        how = Search(int(beams), length_penalty=float(penalty), consensus=float(agreed[0]) if agreed else None)
         score = model.task.evaluate(model.module, asked.split, search=how, full=True)
         found = score.figures
         bleu = " / ".join(f"{found[f'bleu_{n}']:.2f}" for n in (1, 2, 3, 4))

@@ -9,6 +9,7 @@ from copying import Copier
 
 from regard.base import ConfigError
 from regard.data import BOS, EOS, SubwordCodec, WordCodec
+from regard.decode import Hypothesis, consensus
 from regard.models import Bahdanau, BahdanauConfig, Cho, ChoConfig
 from regard.tasks import Prediction, Search, translate_texts
 
@@ -178,3 +179,20 @@ def test_the_model_is_left_as_it_was() -> None:
     with pytest.raises(ConfigError):
         translate_texts(model.train(), TEXTS, (CODEC, CODEC), Search(2, length_penalty=-1.0))
     assert model.training
+
+
+def test_consensus_chooses_among_all_beams() -> None:
+    """Not only among the `nbest` that are asked for, and with scores of its own."""
+    model = bahdanau()
+    beams = translate_texts(model, TEXTS, (CODEC, CODEC), Search(5, nbest=5))
+    found = translate_texts(model, TEXTS, (CODEC, CODEC), Search(5, nbest=2, consensus=1.0))
+    for text, several, best in zip(TEXTS, beams, found, strict=True):
+        hypotheses = [Hypothesis(CODEC.encode_text(one.text), one.log_prob, one.score) for one in several]
+        wanted = consensus(hypotheses)[:2]
+        assert [one.log_prob for one in best] == [one.log_prob for one in wanted], text
+        assert [one.score for one in best] == pytest.approx([one.score for one in wanted])
+        assert best[0].weights is not None
+        assert len(best[0].weights) == len(best[0].tokens)
+    assert any(several[0].text != best[0].text for several, best in zip(beams, found, strict=True))
+    with pytest.raises(ConfigError, match="consensus: got temperature"):
+        copy(["a"], Search(5, consensus=1.0, temperature=1.0))

@@ -6,6 +6,7 @@ from argparse import Namespace
 from regard import api
 from regard.base import RegardError
 from regard.cli.pictures import check_format, chunks, numbered
+from regard.cli.searching import search_settings
 from regard.tasks import Caption
 from regard.viz import save
 from regard.viz.heatmap import FORMATS
@@ -20,10 +21,13 @@ def caption(asked: Namespace) -> None:
     models = [api.load(run, device=asked.device) for run in (asked.run, *asked.beside)]
     for model in models:
         model.must_be("captioning", "pictures")
-    labels = api.labels(models)
+    labels, options = api.labels(models), [search_settings(model, asked.settings) for model in models]
     count, number = len(asked.pictures), 0
     for chunk in chunks(asked.pictures):
-        found = [model.captions(chunk, beam=asked.beam, nbest=asked.nbest) for model in models]
+        found = [
+            model.captions(chunk, beam=asked.beam, nbest=asked.nbest, **settings)
+            for model, settings in zip(models, options, strict=True)
+        ]
         for by_model in zip(*found, strict=True):
             number += 1
             for label, several in zip(labels, by_model, strict=True):

@@ -54,6 +54,7 @@ def parser() -> argparse.ArgumentParser:
     evaluate.add_argument("run", help="a run folder, or a model that ships with the package")
     evaluate.add_argument("--split", help="such as valid, test, test2016, newstest2014 (default: the first test set)")
     evaluate.add_argument("--beam", type=int, help="beams (default: the recipe's)")
+    _add_settings(evaluate)
     evaluate.add_argument("--device", default="auto", help="cpu, cuda or auto (default)")
 
     translate = commands.add_parser("translate", help="translate text, a file, standard input, or interactively")
@@ -62,8 +63,7 @@ def parser() -> argparse.ArgumentParser:
     translate.add_argument("--file", metavar="FILE", help="translate its lines")
     translate.add_argument("--beam", type=int, help="beams (default: the recipe's)")
     translate.add_argument("--nbest", type=int, default=1, help="translations of each sentence (default: 1)")
-    translate.add_argument("--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE", dest="settings",
-                           help="settings of the search, such as length_penalty=0.6 temperature=0.8")  # fmt: skip
+    _add_settings(translate)
     translate.add_argument("--heatmap", metavar="FILE", help="draw the alignment of the first sentence: .png .pdf .svg")
     translate.add_argument("--heads", action="store_true", help="one picture for each layer and head")
     translate.add_argument("--device", default="auto", help="cpu, cuda or auto (default)")
@@ -76,6 +76,7 @@ def parser() -> argparse.ArgumentParser:
                          help="what other runs say of the same pictures; --overlay draws all together")  # fmt: skip
     caption.add_argument("--beam", type=int, help="beams (default: the recipe's)")
     caption.add_argument("--nbest", type=int, default=1, help="captions of each picture (default: 1)")
+    _add_settings(caption)
     caption.add_argument("--device", default="auto", help="cpu, cuda or auto (default)")
 
     classify = commands.add_parser("classify", help="recognise pictures, with the path of the glimpses")
@@ -95,6 +96,12 @@ def parser() -> argparse.ArgumentParser:
     tour = commands.add_parser("tour", help="soft look-up and the six scores on one sentence, with pictures")
     tour.add_argument("--out", default="tour", metavar="FOLDER", help="where the pictures go (default: tour)")
     return top
+
+
+def _add_settings(command: argparse.ArgumentParser) -> None:
+    """--set, for a command that searches."""
+    command.add_argument("--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE", dest="settings",
+                         help="settings of the search, such as length_penalty=0.6 consensus=1")  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

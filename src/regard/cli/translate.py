@@ -4,10 +4,10 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from regard import api
-from regard.base import ConfigError, RegardError, override
+from regard.base import ConfigError, RegardError
+from regard.cli.searching import search_settings
 from regard.tasks import Prediction
 from regard.viz.heatmap import FORMATS
 
@@ -19,7 +19,7 @@ def translate(asked: Namespace) -> None:
     _check(asked)
     model = api.load(asked.run, device=asked.device)
     model.must_be("translation", "texts")
-    options = _options(model, asked)
+    options = {**search_settings(model, asked.settings), "beam": asked.beam, "nbest": asked.nbest}
     first: Prediction | None = None
     for chunk in _chunks(_lines(asked)):
         for found in model.nbest(chunk, **options):
@@ -41,16 +41,6 @@ def _check(asked: Namespace) -> None:
     if asked.heatmap is not None and Path(asked.heatmap).suffix.lower() not in FORMATS:
         got = repr(Path(asked.heatmap).suffix)
         raise ConfigError("unknown picture format", got=got, expected=f"one of {', '.join(FORMATS)}")
-
-
-def _options(model: api.Model, asked: Namespace) -> dict[str, Any]:
-    changed = override(model.task.config.search, asked.settings)
-    given = {setting.partition("=")[0].strip() for setting in asked.settings}
-    options: dict[str, Any] = {name: getattr(changed, name) for name in given}
-    for name, flag in (("beams", "--beam"), ("nbest", "--nbest")):
-        if name in options:
-            raise ConfigError(f"{name} is a flag of its own", cure=f"{flag} {options[name]}")
-    return {**options, "beam": asked.beam, "nbest": asked.nbest}
 
 
 def _lines(asked: Namespace) -> Iterable[str]:

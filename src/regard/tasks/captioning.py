@@ -20,12 +20,12 @@ from regard.data.captions import CaptionBatches
 from regard.data.flickr8k import Captions, caption_tokens, flickr8k, read_captions, split_captions
 from regard.data.images import Box, fit_box, read_image
 from regard.data.shapes import shapes
-from regard.decode import Hypothesis, beam_search, greedy
+from regard.decode import Hypothesis
 from regard.metrics.captions import caption_bleu, score_captions
 from regard.nn.loss import token_loss
 from regard.tasks.caption_loss import doubly_stochastic, hard_loss, twice
 from regard.tasks.features import CHUNK, EncoderConfig, Progress, Viewer
-from regard.tasks.search import Search
+from regard.tasks.search import Search, check_search, find_best
 from regard.tasks.task import Loss, Score
 
 DATASETS: dict[str, Callable[[], dict[str, Captions]]] = {"flickr8k": flickr8k, "shapes": shapes}
@@ -268,6 +268,7 @@ class Captioning:
 
     def _search(self, model: Any, shown: Shaped[Tensor, "..."], how: Search) -> list[list[Hypothesis]]:
         """The best captions of what is shown, `batch_tokens` / beams / 4 pictures at a time."""
+        check_search(how)
         found: list[list[Hypothesis]] = []
         for part in torch.split(shown, max(1, how.batch_tokens // (4 * how.beams))):
             state = model.init_state(model.encode(part))
@@ -275,11 +276,7 @@ class Captioning:
                 "batch": len(part), "bos": BOS, "eos": EOS, "max_steps": self.config.max_words,
                 "min_steps": how.min_steps, "forbidden": (PAD, BOS, UNK),
             }  # fmt: skip
-            if how.beams == 1 and how.nbest == 1 and not how.no_repeat:
-                found += [[one] for one in greedy(model, state, **options)]
-                continue
-            options |= {"beams": how.beams, "nbest": how.nbest, "no_repeat": how.no_repeat}
-            found += beam_search(model, state, length_penalty=how.length_penalty, **options)
+            found += find_best(model, state, how, **options)
         return found
 
     def _mean_loss(self, model: nn.Module, split: str, shown: Float[Tensor, "m k d"]) -> float:

@@ -12,7 +12,7 @@ from torch.nn.utils.parametrize import cached
 
 from regard.base import ConfigError
 from regard.data import BOS, EOS, SPECIALS, UNK, Codec, Pair, SubwordCodec, detokenize, evaluation_batches
-from regard.decode import Hypothesis, beam_search, greedy, sample
+from regard.decode import Hypothesis, beam_search, consensus, greedy, sample
 
 Weights = NDArray[np.float32]
 
@@ -28,6 +28,7 @@ class Search:
     min_steps: int = 0
     max_ratio: float = 2.0  # at most this many target tokens a source token, and ten more
     no_repeat: int = 0  # n-grams that may occur once
+    consensus: float | None = None  # the beam that agrees most with all, by probability to this power
     temperature: float | None = None  # a number samples instead of searching
     top_k: int = 0
     top_p: float = 1.0
@@ -55,7 +56,7 @@ def translate_texts(
     model: nn.Module, texts: Sequence[str], codecs: tuple[Codec, Codec], how: Search
 ) -> list[list[Prediction]]:
     """The `nbest` translations of each text, in the order of the texts. A blank text stays blank."""
-    _check(how)
+    check_search(how)
     device = next(model.parameters()).device
     generator = None if how.temperature is None else torch.Generator(device).manual_seed(how.seed)
     encoded = [codecs[0].encode_text(text) for text in texts]
@@ -77,7 +78,8 @@ def translate_texts(
     return found
 
 
-def _check(how: Search) -> None:
+def check_search(how: Search) -> None:
+    """Whether it makes sense."""
     for name in ("beams", "nbest", "batch_tokens"):
         if getattr(how, name) < 1:
             raise ConfigError(name, got=getattr(how, name), expected="1 or more")
@@ -85,6 +87,10 @@ def _check(how: Search) -> None:
         raise ConfigError("nbest", got=how.nbest, expected="1 with a temperature", cure="sample with several seeds")
     if how.nbest > how.beams:
         raise ConfigError("nbest", got=how.nbest, expected=f"at most beams, which is {how.beams}", cure="--beam 5")
+    if how.consensus is not None and how.temperature is not None:
+        raise ConfigError(
+            "consensus", got=f"temperature {how.temperature}", expected="a search", cure="temperature=None"
+        )
 
 
 def _hypotheses(
@@ -102,19 +108,21 @@ def _hypotheses(
     if how.temperature is not None:
         chance: dict[str, Any] = {"temperature": how.temperature, "top_k": how.top_k, "top_p": how.top_p}
         return [[one] for one in sample(model, state, generator=generator, **chance, **options)]
+    mask = torch.arange(source.shape[1], device=source.device) < lengths.unsqueeze(1)
+    return find_best(model, state, how, coverage_penalty=how.coverage_penalty, source_mask=mask, **options)
+
+
+def find_best(model: Any, state: Any, how: Search, **options: Any) -> list[list[Hypothesis]]:
+    """The `nbest` of each row, greedily where there is one beam; `options` are those of a search."""
     if how.beams == 1 and how.nbest == 1 and not how.no_repeat:
-        return [[one] for one in greedy(model, state, **options)]
-    return beam_search(
-        model,
-        state,
-        beams=how.beams,
-        nbest=how.nbest,
-        length_penalty=how.length_penalty,
-        coverage_penalty=how.coverage_penalty,
-        no_repeat=how.no_repeat,
-        source_mask=torch.arange(source.shape[1], device=source.device) < lengths.unsqueeze(1),
-        **options,
-    )
+        plain = {name: value for name, value in options.items() if name not in ("coverage_penalty", "source_mask")}
+        return [[one] for one in greedy(model, state, **plain)]
+    count = how.nbest if how.consensus is None else how.beams
+    options |= {"beams": how.beams, "nbest": count, "length_penalty": how.length_penalty, "no_repeat": how.no_repeat}
+    found = beam_search(model, state, **options)
+    if how.consensus is None:
+        return found
+    return [consensus(several, sharpness=how.consensus)[: how.nbest] for several in found]
 
 
 def _prediction(text: str, length: int, found: Hypothesis, codecs: tuple[Codec, Codec], how: Search) -> Prediction:

@@ -1,0 +1,43 @@
+"""--set, where a command searches: what reaches the search, and what is refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from regard import api
+from regard.base import ConfigError
+from regard.cli.main import main
+from regard.cli.searching import search_settings
+
+
+def test_settings_become_options(trained: Path) -> None:
+    model = api.load(trained)
+    assert search_settings(model, []) == {}
+    found = search_settings(model, ["consensus=0.5", "length_penalty=0"])
+    assert found == {"consensus": 0.5, "length_penalty": 0.0}
+    with pytest.raises(ConfigError, match=r"beams is a flag of its own. Cure: --beam 4"):
+        search_settings(model, ["beams=4"])
+    with pytest.raises(ConfigError, match="consensus"):
+        search_settings(model, ["concensus=1"])  # a cure is named
+
+
+def test_captions_by_consensus(captioning: Path, pictures: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture = str(next(pictures.glob("*.png")))
+    flags = ["--beam", "4", "--nbest", "4"]
+    assert main(["caption", str(captioning), picture, *flags, "--set", "consensus=1"]) == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    scores = [float(score) for score, _ in rows]
+    assert scores == sorted(scores, reverse=True)
+    assert all(0 < score <= 1 for score in scores)
+    assert main(["caption", str(captioning), picture, *flags]) == 0
+    assert {line.split("\t")[1] for line in capsys.readouterr().out.splitlines()} == {text for _, text in rows}
+
+
+def test_evaluation_says_how_it_searched(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", str(run), "--beam", "3", "--set", "consensus=2"]) == 0
+    found = json.loads((run / "result_test.json").read_text())
+    assert (found["search"]["beams"], found["search"]["consensus"]) == (3, 2.0)
+    capsys.readouterr()
+    assert main(["evaluate", str(run), "--set", "beams=3"]) == 2
+    assert capsys.readouterr().err.startswith("regard: beams is a flag of its own")
