@@ -146,15 +146,24 @@ def test_half_of_the_captions_see_what_is_expected() -> None:
     assert torch.equal(everybody.weights, everybody.expected)
 
 
-def test_captions_that_are_to_be_drawn() -> None:
-    model = build(align="sample").train()
-    features, inputs = torch.randn(5, 3, 5, dtype=torch.double), torch.full((10, 2), 5)
-    asked = torch.arange(10) % 3 == 0
-    out = model(features, inputs, sampled=asked)
-    assert torch.equal((out.weights.amax(-1) == 1).all(1), asked)
-    assert torch.equal((out.log_prob < 0).all(1), asked)
+def test_captions_in_pairs_differ_by_their_places() -> None:
+    noisy = {"dropout": 0.5, "embed_dropout": 0.3, "feature_dropout": 0.3}
+    model = build(align="sample", **noisy).train()
+    features, inputs = torch.randn(5, 3, 5, dtype=torch.double), torch.randint(4, 11, (5, 1, 2, 4)).expand(5, 2, 2, 4)
+    out = model(features, inputs.reshape(20, 4), in_pairs=True)
+    expected, drawn = out.weights.view(5, 2, 2, 4, 3).unbind(1)
+    assert (drawn.amax(-1) == 1).all()
+    assert (expected.amax(-1) < 1).all()
+    assert (out.log_prob.view(5, 2, 2, 4)[:, 0] == 0).all()
+    assert (out.log_prob.view(5, 2, 2, 4)[:, 1] < 0).all()
+    one_place = torch.randn(5, 1, 5, dtype=torch.double)  # nothing to choose: both readings are the same, dropout too
+    first, second = model(one_place, inputs.reshape(20, 4), in_pairs=True).logits.view(5, 2, 2, 4, 11).unbind(1)
+    torch.testing.assert_close(first, second)
+    assert not torch.allclose(
+        first, model(one_place, inputs.reshape(20, 4), in_pairs=True).logits.view(5, 2, 2, 4, 11)[:, 0]
+    )
     with pytest.raises(ConfigError, match="hard"):
-        build()(features, inputs, sampled=asked)
+        build()(features, inputs.reshape(20, 4), in_pairs=True)
 
 
 def test_no_gradient_goes_through_a_sample() -> None:

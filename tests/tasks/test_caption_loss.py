@@ -117,11 +117,7 @@ def test_a_hard_word_is_not_a_bad_place() -> None:
 
 
 def test_captions_twice() -> None:
-    inputs, targets = torch.arange(24).view(6, 4), torch.arange(24, 48).view(6, 4)
-    double, wanted, sampled = twice(inputs, targets, each=3)
-    assert torch.equal(double.view(2, 2, 3, 4)[:, 0], inputs.view(2, 3, 4))
-    assert torch.equal(double[~sampled], inputs)
-    assert torch.equal(double[sampled], inputs)
-    assert torch.equal(wanted[sampled], targets)
-    assert sampled.view(2, 2, 3)[:, 1].all()
-    assert sampled.sum() == 6
+    tokens = torch.arange(24).view(6, 4)
+    double = twice(tokens, each=3).view(2, 2, 3, 4)
+    assert torch.equal(double[:, 0], tokens.view(2, 3, 4))
+    assert torch.equal(double[:, 1], tokens.view(2, 3, 4))

@@ -190,15 +190,16 @@ class ShowAttendTell(nn.Module):
         return Step(self._logits(word, state.hidden, context), state, weights)
 
     def forward(
-        self, features: Shaped[Tensor, "..."], inputs: Int[Tensor, "b t"], *, sampled: Bool[Tensor, " b"] | None = None
+        self, features: Shaped[Tensor, "..."], inputs: Int[Tensor, "b t"], *, in_pairs: bool = False
     ) -> Captioned:
         """Word after word; all that does not depend on the word before is done for all words at once.
 
         Of a pictures and b = a · m captions, captions p · m … p · m + m − 1 are of picture p: it is encoded once, and
-        they share its places and their dropout. Hard attention tosses a coin for each caption, or is told by `sampled`
-        which ones see drawn places, in training.
+        they share its places and their dropout. In training, hard attention tosses a coin for each caption, whether it
+        sees drawn places. `in_pairs`, the captions of a picture come twice instead, with expected places and then with
+        drawn ones, and with the same dropout, so that they differ by the places alone.
         """
-        if sampled is not None and self.sample is None:
+        if in_pairs and self.sample is None:
             raise ConfigError(
                 "only hard attention draws places", got=self.config.align, expected="model.align='sample'"
             )
@@ -206,22 +207,23 @@ class ShowAttendTell(nn.Module):
         state = self.init_state(self.encode(features))
         hidden, cell = (part.repeat_interleave(captions, 0) for part in (state.hidden, state.cell))
         state = State(hidden, cell, state.places)
-        words = self.embed_dropout(self.embedding(inputs))
+        each = captions // 2 if in_pairs else None
+        words = _thinned(self.embed_dropout, self.embedding(inputs), each)
         gates = self.word_gates(words)
         weight = self.state_gates.weight.to(_dtype(self.state_gates.weight))  # cast once, not at every word
         coin = None
         if self.sample is not None and self.training:
-            coin = sampled
-            if coin is None:
-                coin = torch.rand(len(inputs), device=inputs.device) >= self.config.semi_sampling
-            coin = coin.view(len(features), captions)
+            if in_pairs:
+                coin = (torch.arange(captions, device=inputs.device) >= captions // 2).expand(len(features), captions)
+            else:
+                coin = torch.rand(len(features), captions, device=inputs.device) >= self.config.semi_sampling
         written, contexts, looks = [], [], []
         for gate in gates.unbind(1):
             state, context, look = self._advance(gate, state, weight, coin)
             written.append(state.hidden)
             contexts.append(context)
             looks.append(look)
-        logits = self._logits(words, torch.stack(written, 1), torch.stack(contexts, 1))
+        logits = self._logits(words, torch.stack(written, 1), torch.stack(contexts, 1), each)
         names = ("weights", "expected", "log_prob", "entropy")
         seen = {name: _stacked([getattr(look, name) for look in looks]) for name in names}
         return Captioned(logits, **seen, baseline=self.baseline)
@@ -268,12 +270,26 @@ class ShowAttendTell(nn.Module):
         return Look(context, weights, expected, chosen.log_prob.masked_fill(~coin, 0.0), chosen.entropy)
 
     def _logits(
-        self, word: Float[Tensor, "*b m"], hidden: Float[Tensor, "*b n"], context: Float[Tensor, "*b d"]
+        self,
+        word: Float[Tensor, "*b m"],
+        hidden: Float[Tensor, "*b n"],
+        context: Float[Tensor, "*b d"],
+        each: int | None = None,
     ) -> Float[Tensor, "*b v"]:
         """p(y_t | a, y_{t−1}) ∝ exp(L_o (E y_{t−1} + L_h h_t + L_z ẑ_t)) (7), with the code's tanh."""
         mixed = torch.tanh(word + self.from_hidden(hidden) + self.from_context(context))
-        logits: Tensor = self.to_logits(self.dropout(mixed))
+        logits: Tensor = self.to_logits(_thinned(self.dropout, mixed, each))
         return logits
+
+
+def _thinned(dropout: Dropout, x: Shaped[Tensor, "*s"], each: int | None) -> Shaped[Tensor, "*s"]:
+    """Dropout; of captions in pairs, `each` and then the same again, both alike."""
+    if each is None or not dropout.training:
+        thinned: Tensor = dropout(x)
+        return thinned
+    pairs = x.view(-1, 2, each, *x.shape[1:])
+    mask: Tensor = dropout(torch.ones_like(pairs[:, :1]))
+    return (pairs * mask).view(x.shape)
 
 
 def _start(width: int, hidden: int) -> nn.Sequential:

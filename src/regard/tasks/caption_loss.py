@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from regard.data import PAD
@@ -22,19 +22,13 @@ def doubly_stochastic(weights: Float[Tensor, "b t k"], real: Shaped[Tensor, "b t
     return ((1 - covered).square().sum(-1) * real.any(1)).sum()
 
 
-def twice(
-    inputs: Int[Tensor, "b t"], targets: Int[Tensor, "b t"], *, each: int
-) -> tuple[Int[Tensor, "c t"], Int[Tensor, "c t"], Bool[Tensor, " c"]]:
-    """Captions in pairs, `each` of every picture with expected places and then the same with drawn ones.
+def twice(tokens: Int[Tensor, "b t"], *, each: int) -> Int[Tensor, "c t"]:
+    """Captions in pairs: `each` of every picture, and the same again.
 
-    >>> words = torch.tensor([[5], [6], [7], [8]])
-    >>> inputs, _, sampled = twice(words, words, each=2)
-    >>> inputs[:, 0].tolist(), sampled.int().tolist()
-    ([5, 6, 5, 6, 7, 8, 7, 8], [0, 0, 1, 1, 0, 0, 1, 1])
+    >>> twice(torch.tensor([[5], [6], [7], [8]]), each=2).flatten().tolist()
+    [5, 6, 5, 6, 7, 8, 7, 8]
     """
-    double = [x.view(-1, 1, each, x.shape[-1]).expand(-1, 2, -1, -1).flatten(0, 2) for x in (inputs, targets)]
-    drawn = torch.arange(2, device=inputs.device).bool().view(1, 2, 1)
-    return double[0], double[1], drawn.expand(len(inputs) // each, 2, each).flatten()
+    return tokens.view(-1, 1, each, tokens.shape[-1]).expand(-1, 2, -1, -1).flatten(0, 2)
 
 
 def hard_loss(
@@ -46,8 +40,9 @@ def hard_loss(
     mean is the paper's and the variance smaller. Of each word the running mean b is taken off, b ← 0.9 b + 0.1 · (mean
     log-probability of a word).
 
-    With `pairs` the captions are those of `twice`. What a word has with expected places is then taken off as well, and
-    b is a mean of differences. How hard a word is falls out, and it is most of what rewards differ by.
+    With `pairs` the captions are those of `twice`, and the second ones have drawn places. What a word has with expected
+    ones is then taken off as well, and b is a mean of differences. How hard a word is falls out, and it is most of what
+    rewards differ by.
     """
     real = targets != PAD
     logits = out.logits.detach().to(torch.promote_types(out.logits.dtype, torch.float32))

@@ -179,8 +179,8 @@ class Captioning:
         shown = self._shown(batch.source[:: config.captions_per_picture, 0])
         in_pairs = config.baseline == "expected"
         if in_pairs:
-            inputs, targets, sampled = twice(batch.inputs, targets, each=config.captions_per_picture)
-            out = model(shown, inputs, sampled=sampled)
+            inputs, targets = (twice(words, each=config.captions_per_picture) for words in (batch.inputs, targets))
+            out = model(shown, inputs, in_pairs=True)
         else:
             out = model(shown, batch.inputs)
         share = 0.5 if in_pairs else 1.0
