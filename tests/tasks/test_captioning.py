@@ -174,6 +174,13 @@ def test_a_caption_in_both_ways() -> None:
     torch.testing.assert_close(loss.figures["cross_entropy"], whole / 2)
 
 
+def test_only_drawn_places_have_such_a_baseline() -> None:
+    made = task(baseline="expected")
+    with pytest.raises(ConfigError, match=r"places that are drawn: got model.align=softmax. Cure: model.align=sample"):
+        made.fill(ShowAttendTellConfig(0))
+    assert made.fill(ShowAttendTellConfig(0, align="sample")).vocabulary == len(made.vocabulary)
+
+
 def test_the_reward_moves_the_baseline() -> None:
     made = task(doubly_stochastic=0.0, reward=0.5, entropy=0.25)
     model, batch = Reader(made, hard=True).train(), next(made.batches(seed=0))

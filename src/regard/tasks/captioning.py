@@ -125,6 +125,9 @@ class Captioning:
 
     def fill(self, model_config: Any) -> Any:
         """A model's config with what the data decides."""
+        if self.config.baseline == "expected" and getattr(model_config, "align", "sample") != "sample":
+            what = "task.baseline=expected is for places that are drawn"
+            raise ConfigError(what, got=f"model.align={model_config.align}", cure="model.align=sample")
         facts: dict[str, Any] = {"vocabulary": len(self.vocabulary), "feature_dim": self.viewer.encoder.channels}
         if self.config.finetune:
             facts |= {"encoder": self.config.encoder.name, "encoder_stage": self.config.encoder.stage}
