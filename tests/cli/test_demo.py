@@ -7,7 +7,7 @@ import pytest
 from tiny import SIZES
 
 from regard import api
-from regard.cli.demo import _draw
+from regard.cli.demo import _compare, _draw
 from regard.cli.main import main
 from regard.data import EOS
 from regard.recipes import RECIPES, Recipe, change, with_files
@@ -46,10 +46,22 @@ def test_both_are_trained_compared_and_drawn(tmp_path: Path, capsys: pytest.Capt
     assert row.split() == ["6–8", "6", *(f"{score:.1f}" for score in scores), f"{scores[0] - scores[1]:.1f}"]
     sizes = next(line for line in reversed(lines) if line.startswith("  parameters")).split()[1:]
     assert sizes == [f"{result['parameters']:,}" for result in results]
+    ends = [json.loads((folder / name / "metrics.jsonl").read_text().splitlines()[-1]) for name in
+            ("with_attention", "without_attention")]  # fmt: skip
+    updates = next(line for line in reversed(lines) if line.startswith("  updates")).split()[1:]
+    assert updates == [f"{end['step']:,}" for end in ends]
     assert any(re.fullmatch(r"  → \S.*", line) for line in lines)
     for name in ("alignment.png", "bleu_by_length.png"):
         assert f"  {folder / name}" in lines
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_busy_machine_is_no_comparison(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    twins = {name: api.load(trained, device="cpu") for name in ("with attention", "without attention")}
+    _compare(twins, {"with attention": 100, "without attention": 140})
+    assert "busy" not in capsys.readouterr().out
+    _compare(twins, {"with attention": 100, "without attention": 400})
+    assert "the machine was busy" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("_small")

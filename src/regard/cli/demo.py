@@ -1,8 +1,10 @@
 """`regard demo`: an attention translator and its twin without attention, trained, compared and drawn."""
 
 import shutil
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from regard import api
 from regard.base import write_atomically
@@ -11,6 +13,7 @@ from regard.recipes import RECIPES, Recipe
 from regard.viz import heatmap, length_curves, save
 
 TWINS = {"with attention": "bahdanau/plain_en_fr", "without attention": "encoder_decoder/plain_en_fr"}
+BUSY = 2.5  # times the updates: undisturbed, the one without attention has about 1.4 times as many
 SENTENCE = "I did not know that you could speak French so well."
 INTRO = (
     "Two translators of the same size learnt English–French on the embedded corpus, for the same time. One looks back "
@@ -22,21 +25,34 @@ INTRO = (
 def demo(out: str, seconds: float) -> None:
     """Train both, print the comparison, and end with the path of the report."""
     folder = Path(out)
-    models = {}
+    models, updates = {}, {}
     for name, recipe_name in TWINS.items():
         place = folder / name.replace(" ", "_")
         if (place / "recipe.json").exists():
             shutil.rmtree(place)  # of an earlier demo
         recipe = _timed(RECIPES[recipe_name](), seconds)
         print(f"{name}: {recipe_name}, {seconds:.0f} s of training")
-        with Progress(recipe.train, name) as watch:
-            models[name] = replace(api.train(recipe, place, watch=watch), name=name)
+        models[name], updates[name] = _train(recipe, place, name)
         api.write_result(models[name], models[name].evaluate("test"))
-    _compare(models)
+    _compare(models, updates)
     pictures = [_draw(models["with attention"], folder), _curves(models, folder)]
     page = api.report(list(models.values()), title="Attention, and the same model without it", intro=INTRO)
     print("\nPictures:", *pictures, sep="\n  ")
     print("\nReport:", write_atomically(folder / "report.html", page).resolve(), sep="\n")
+
+
+def _train(recipe: Recipe, folder: Path, name: str) -> tuple[api.Model, int]:
+    """The model, and how many updates it had."""
+    ends: list[int] = []
+
+    def told(kind: str, facts: Mapping[str, Any]) -> None:
+        watch(kind, facts)
+        if kind == "end":
+            ends.append(facts["step"])
+
+    with Progress(recipe.train, name) as watch:
+        model = api.train(recipe, folder, watch=told)
+    return replace(model, name=name), ends[-1]
 
 
 def _timed(recipe: Recipe, seconds: float) -> Recipe:
@@ -44,7 +60,7 @@ def _timed(recipe: Recipe, seconds: float) -> Recipe:
     return replace(recipe, train=replace(train, log_every=50))
 
 
-def _compare(models: dict[str, api.Model]) -> None:
+def _compare(models: dict[str, api.Model], updates: dict[str, int]) -> None:
     results = {name: api.result(model, "test") for name, model in models.items()}
     first, second = results.values()
     print(f"\nBLEU on {first['sentences']} unseen sentences (tokenised, lower-cased, all references):\n")
@@ -56,7 +72,13 @@ def _compare(models: dict[str, api.Model]) -> None:
             print(f"  {label:22} {count:9} {one:18.1f} {two:18.1f} {one - two:6.1f}")
     scores = [result["figures"]["tokenized_bleu"] for result in results.values()]
     print(f"  {'all':22} {first['sentences']:9} {scores[0]:18.1f} {scores[1]:18.1f} {scores[0] - scores[1]:6.1f}")
-    print("  parameters" + " " * 23 + " ".join(f"{model.num_parameters:18,}" for model in models.values()))
+    for what, counts in (
+        ("parameters", [model.num_parameters for model in models.values()]),
+        ("updates", updates.values()),
+    ):
+        print(f"  {what:33}" + " ".join(f"{count:18,}" for count in counts))
+    if max(updates.values()) > BUSY * min(updates.values()):
+        print("\n  One of them had far fewer updates: the machine was busy. This is no comparison; run it again.")
 
 
 def _draw(model: api.Model, folder: Path) -> Path:
