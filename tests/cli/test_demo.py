@@ -56,8 +56,8 @@ def test_both_are_trained_compared_and_drawn(tmp_path: Path, capsys: pytest.Capt
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_busy_machine_is_no_comparison(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    twins = {name: api.load(trained, device="cpu") for name in ("with attention", "without attention")}
+def test_a_busy_machine_is_no_comparison(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    twins = {name: api.load(run, device="cpu") for name in ("with attention", "without attention")}
     _compare(twins, {"with attention": 100, "without attention": 140})
     assert "busy" not in capsys.readouterr().out
     _compare(twins, {"with attention": 100, "without attention": 400})
