@@ -9,7 +9,6 @@ here is to be minimised. Rewards and baselines carry no gradient into it: a base
 | moving average         | one number, Xu et al. 2015                         | `MovingBaseline` |
 | learned                | b_t from the state, Mnih et al. 2014               | `baseline_error` |
 | leave one out          | the mean reward of the other samples, from two on  | `leave_one_out`  |
-| another reading        | the same words with expected places                | `caption_loss`   |
 """
 
 import torch
