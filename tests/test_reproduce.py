@@ -50,6 +50,19 @@ def test_together_is_alone(tool: ModuleType, tmp_path: Path, capsys: pytest.Capt
     assert not all(found[0][key].equal(found[1][key]) for key in found[0])  # seeds matter
 
 
+def test_a_training_starts_from_the_one_of_its_seed(tool: ModuleType, tmp_path: Path) -> None:
+    short = [*SETTINGS, "train.steps=1"]
+    for seed in (0, 1):
+        tool.one("ram/mini", seed, ["test"], tmp_path / f"first_{seed}", short, say=lambda line: None)
+        settings = [*short, "train.lr=1e-30", f"start={tmp_path}/first_{{seed}}"]
+        tool.one("ram/mini", seed, ["test"], tmp_path / f"second_{seed}", settings, say=lambda line: None)
+        first, second = (
+            load_tensors(tmp_path / f"{name}_{seed}" / "model.safetensors") for name in ("first", "second")
+        )
+        assert all(first[key].equal(second[key]) for key in first)
+        assert json.loads((tmp_path / f"second_{seed}" / "figures.json").read_text())["settings"] == settings
+
+
 def walk(tool: ModuleType, rounds: list[int], broken: int | None = None) -> tuple[list[int], dict[int, list[float]]]:
     """Threads that draw so many numbers each: who was there when, and what they drew."""
     turns, order, drawn = tool.Turns(len(rounds)), [], {number: [] for number in range(len(rounds))}

@@ -6,7 +6,8 @@
 
     python tools/reproduce.py --grid rows.txt --seeds 3 --together
 
-A grid has a row of the ledger in each line: RECIPE or RECIPE@VARIANT, and the settings of that row.
+A grid has a row of the ledger in each line: RECIPE or RECIPE@VARIANT, and the settings of that row. In a setting
+{seed} stands for the seed: `start=runs/ram_mnist28@seven_{seed}` begins with the run of the same seed.
 
 Each training is a process of its own. Processes take turns on a GPU; with `--together` the trainings are threads of
 one process that update their models in turn, each on a stream and with random numbers of its own, so that captured
@@ -105,6 +106,15 @@ def read_grid(text: str, settings: Sequence[str] = ()) -> list[Row]:
     if len(set(names)) < len(names) or not rows:
         raise SystemExit(f"a grid needs rows of different names, got {', '.join(names) or 'none'}; try RECIPE@VARIANT")
     return rows
+
+
+def of_seed(settings: Sequence[str], seed: int) -> list[str]:
+    """Settings of one training.
+
+    >>> of_seed(["start=runs/ram_mnist28@seven_{seed}", "train.lr=1e-3"], 2)
+    ['start=runs/ram_mnist28@seven_2', 'train.lr=1e-3']
+    """
+    return [setting.replace("{seed}", str(seed)) for setting in settings]
 
 
 def start(row: Row, seed: int, asked: argparse.Namespace) -> int:
@@ -213,7 +223,7 @@ def one(
     from regard.recipes import RECIPES, change, find_recipe
     from regard.train import joined
 
-    recipe = change(find_recipe(name, RECIPES), [*settings, f"train.seed={seed}"])
+    recipe = change(find_recipe(name, RECIPES), [*of_seed(settings, seed), f"train.seed={seed}"])
     start = time.perf_counter()
     last: dict[str, Any] = {}
 

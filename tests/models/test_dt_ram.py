@@ -106,6 +106,19 @@ def test_frozen() -> None:
     }  # fmt: skip
 
 
+def test_frozen_beside_weights_in_bfloat16() -> None:
+    """What learns computes in bfloat16 then, and what does not in float32."""
+    model = dt_ram(frozen=True, core="lstm")
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.data = parameter.data.bfloat16()
+    out = model(images())
+    (out.log_probability.sum() + out.baseline.sum()).backward()
+    assert model.stop[0].weight.grad is not None
+    assert model.ram.baseline.weight.grad.dtype == torch.bfloat16
+    assert out.logits.dtype == torch.float32
+
+
 def test_it_stops_at_once_where_only_the_first_step_is_rewarded() -> None:
     model = dt_ram()
     optimiser = torch.optim.Adam(model.stop.parameters(), lr=0.1)

@@ -85,7 +85,7 @@ class DTRAM(nn.Module):
 
     def stop_logits(self, hidden: Float[Tensor, "b t d"]) -> Float[Tensor, "b t"]:
         """log p / (1 − p) of stopping in each state, within ±10; the states are not trained by it."""
-        found: Tensor = self.stop(hidden.detach())
+        found: Tensor = self.stop(hidden.detach().to(next(self.stop.parameters()).dtype))
         return found.squeeze(-1).float().clamp(-LIMIT, LIMIT)
 
 

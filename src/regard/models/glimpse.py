@@ -124,7 +124,7 @@ def inside(point: Float[Tensor, "*b 2"]) -> Float[Tensor, "*b 2"]:
 
 def expected_reward(linear: nn.Linear, states: Float[Tensor, "b t d"]) -> Float[Tensor, "b t"]:
     """Baselines from states, which they do not train."""
-    found: Tensor = linear(states.detach())
+    found: Tensor = linear(states.detach().to(linear.weight.dtype))
     return found.squeeze(-1).float()
 
 

@@ -22,7 +22,7 @@ def pairs() -> Recipe:
 
 
 def sums() -> Recipe:
-    """What is their sum?"""
+    """What is their sum? Learnt from sums alone it takes very long: begin with `start=` a run of dram/pairs."""
     recipe = pairs()
     canvas = Canvas(100, digits=2, target="sum")
     return replace(

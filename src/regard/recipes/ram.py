@@ -13,6 +13,7 @@ TRAIN = Train(steps=30_000, lr=1e-3, schedule="cosine", warmup=200, precision="t
               log_every=500, evaluate_every=5000, save_every=10_000, keep=1)  # fmt: skip
 SHORT = replace(TRAIN, steps=8000, lr=2e-3, precision="pure_bfloat16")
 LONG = replace(TRAIN, steps=24_000, precision="pure_bfloat16")
+LONGEST = replace(LONG, steps=40_000)
 PAIRS = replace(LONG, steps=12_000)
 BASELINE = replace(TRAIN, steps=16_000, lr=2e-3)
 WIDE: dict[str, Any] = {"core": "lstm", "part_dim": 256, "glimpse_dim": 512, "hidden_dim": 512}  # twice the paper's
@@ -49,9 +50,8 @@ def translated60() -> Recipe:
 
 def cluttered60() -> Recipe:
     """A digit somewhere on 60×60, among pieces of others; four times the paper's width, digits turned a little."""
-    return _wider(
-        _recipe(ram_60(), Canvas(60, clutter=4), "cluttered 60×60, 8 glimpses", "5.23 (the paper, 8 glimpses)")
-    )
+    recipe = _recipe(ram_60(), Canvas(60, clutter=4), "cluttered 60×60, 8 glimpses", "5.23 (the paper, 8 glimpses)")
+    return replace(_wider(recipe), train=LONGEST)
 
 
 def cluttered100() -> Recipe:
