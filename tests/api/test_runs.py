@@ -69,10 +69,12 @@ def test_results_of_what_ships_are_not_written(shipped: api.Model) -> None:
     assert api.first_test(model) == "test"
 
 
-def test_training_writes_over_nothing(trained: api.Model, recipe: Recipe) -> None:
+@pytest.mark.parametrize("kind", [str, Path])
+def test_training_writes_over_nothing(trained: api.Model, recipe: Recipe, kind: type) -> None:
+    folder = kind(trained.folder)
     before = {path: path.read_bytes() for path in trained.folder.rglob("*") if path.is_file()}
     with pytest.raises(ConfigError, match="holds a run already: got step_00000002"):
-        api.train(recipe, trained.folder)
+        api.train(recipe, folder)
     assert {path: path.read_bytes() for path in trained.folder.rglob("*") if path.is_file()} == before
 
 

@@ -6,7 +6,16 @@ import torch.nn.functional as F
 
 from regard.base import ConfigError, ShapeError
 from regard.data.parallel import DataError
-from regard.data.pictures import IGNORE, Pictures, RowBatches, Rows, centre_crops, random_crops, random_turns
+from regard.data.pictures import (
+    IGNORE,
+    Pictures,
+    RowBatches,
+    Rows,
+    centre_crops,
+    random_crops,
+    random_erasures,
+    random_turns,
+)  # fmt: skip
 
 
 def pictures(size: int = 5) -> Pictures:
@@ -181,3 +190,18 @@ def test_what_comes_in_at_the_sides_is_black() -> None:
     turned = random_turns(white, turn=45.0)
     assert (turned[..., 4, 4] == 255).all()
     assert (turned[..., 0, 0] == 0).any()
+
+
+def test_erased_is_one_square() -> None:
+    whole = torch.rand(400, 3, 9, 12) + 1
+    erased = random_erasures(whole, 4)
+    gone = erased == 0
+    assert torch.equal(erased[~gone], whole[~gone])
+    assert torch.equal(gone[:, 0], gone[:, 2])
+    rows, columns = gone[:, 0].any(2), gone[:, 0].any(1)
+    assert torch.equal(gone[:, 0], rows.unsqueeze(2) & columns.unsqueeze(1))
+    assert set(rows.sum(1).tolist()) == set(columns.sum(1).tolist()) == {2, 3, 4}  # fewer at the border
+    steps = rows.int().diff(dim=1).abs().sum(1)
+    assert steps.max() == 2, "not in one piece"
+    assert rows.float().mean(0).min() > 0, "a row that is never gone"
+    assert len({tuple(row.tolist()) for row in torch.cat([rows, columns], 1)}) > 60, "pictures share a square"

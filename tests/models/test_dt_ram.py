@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from regard.base import ConfigError
 from regard.models.dt_ram import DTRAM, DTRAMConfig, still_looking, stop_probabilities
 from regard.models.ram import RAM, RAMConfig
 
@@ -33,6 +34,25 @@ def test_forced_to_stop_or_to_go_on(bias: float, steps: int) -> None:
     short = RAM(replace(TINY, glimpses=steps)).eval()
     short.load_state_dict(model.ram.state_dict())
     torch.testing.assert_close(out.logits, short(images()).logits)
+
+
+def test_who_must_be_more_certain_looks_longer() -> None:
+    steps = []
+    for certainty in (0.01, 0.5, 0.9, 0.999):
+        model = dt_ram().eval()
+        model.config = replace(model.config, certainty=certainty)
+        hidden = model.ram.walk(images(100)).hidden[:, :-1]
+        with torch.no_grad():
+            spread = model.stop_logits(hidden)
+            model.stop[2].weight.mul_(3 / spread.std())
+            model.stop[2].bias.sub_(3 * spread.mean() / spread.std())
+        out, chances = model(images(100)), model.stop_logits(hidden).sigmoid()
+        assert out.alive[:, 1:].equal((chances <= certainty).cumprod(1).bool())
+        steps.append(out.alive.sum().item())
+    assert steps == sorted(steps)
+    assert len(set(steps)) == 4
+    with pytest.raises(ConfigError, match=r"certainty: got 1.0; expected between 0 and 1"):
+        DTRAM(DTRAMConfig(TINY, certainty=1.0))
 
 
 def test_stops_are_a_distribution() -> None:

@@ -58,3 +58,9 @@ def test_gates_by_layer() -> None:
 def test_errors() -> None:
     with pytest.raises(ConfigError, match="reduction: got 0; expected 1 or more"):
         SENet(SENetConfig(reduction=0))
+
+
+def test_normalised_gates() -> None:
+    model = SENet(SENetConfig(depth=8, normalised=True))
+    assert sum(isinstance(module, torch.nn.BatchNorm1d) for module in model.modules()) == 3
+    assert model(torch.randn(2, 3, 16, 16)).logits.isfinite().all()

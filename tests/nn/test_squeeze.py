@@ -105,3 +105,14 @@ def test_errors() -> None:
         SqueezeExcitation(8).gates(torch.ones(2, 8))
     with pytest.raises(ConfigError, match="SqueezeExcitation reduction: got 0; expected 1 or more"):
         SqueezeExcitation(8, 0)
+
+
+def test_normalised_gates_see_small_differences() -> None:
+    """Channels that hardly differ from picture to picture: gates of means alone are all but alike."""
+    torch.manual_seed(0)
+    x = 0.1 * torch.randn(64, 16, 4, 4) + 1
+    plain, normal = (SqueezeExcitation(16, 4, normalised=normalised) for normalised in (False, True))
+    assert 4 * plain.gates(x).std(0).max() < normal.gates(x).std(0).min()
+    before = normal.gates(x)
+    torch.testing.assert_close(normal.gates(100 * x), before, atol=2e-2, rtol=0)  # but for ε
+    assert not torch.equal(normal.eval().gates(x[:1]), before[:1])  # statistics of training, for one picture too

@@ -144,6 +144,17 @@ def test_padding_shows_at_the_border() -> None:
     assert task(crop=6, pad=2).held_out("test").images.min(3).values.equal(task().held_out("test").images.min(3).values)
 
 
+def test_what_is_erased_shows_the_mean() -> None:
+    settings = {"mean": (0.1,), "std": (0.5,)}
+    whole, _ = task(**settings).shown(torch.full((30,), 9))
+    erased, _ = task(erase=3, **settings).shown(torch.full((30,), 9))
+    assert (whole != 0).all()
+    assert set((erased == 0).sum((1, 2, 3)).tolist()) <= {4, 6, 9}
+    assert erased[erased != 0].equal(whole[erased != 0])
+    held = task(erase=3, **settings).held_out("test").images
+    assert held.equal(task(**settings).held_out("test").images)
+
+
 @pytest.mark.parametrize("canvas", [Canvas(), Canvas(20), Canvas(20, clutter=1, patch=3)], ids=str)
 def test_labels_follow_turned_pictures(canvas: Canvas) -> None:
     """The middle of a picture keeps its grey level, which says the label: 20 for each."""
@@ -248,6 +259,7 @@ def test_pictures_of_users() -> None:
         ({"discount": 1.5}, "task.discount: got 1.5; expected 0 to 1"),
         ({"reward_weight": -1.0}, "task.reward_weight: got -1.0; expected 0 or more"),
         ({"walks": 0}, "task.walks: got 0; expected 1 or more"),
+        ({"erase": -1}, "task.erase: got -1; expected 0 or more"),
         ({"turn": -5.0}, "task.turn: got -5.0; expected 0 or more"),
         ({"stretch": -0.1}, "task.stretch: got -0.1; expected 0 to 1"),
         ({"stretch": 1.0}, "task.stretch: got 1.0; expected 0 to 1"),

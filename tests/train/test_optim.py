@@ -80,6 +80,20 @@ def test_formulas() -> None:
     assert one_number("adamw", lr=0.1, weight_decay=0.5)[0] == pytest.approx(1 - 0.1 * 0.5 - 0.1)
 
 
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_some_do_not_decay(name: str) -> None:
+    free, decayed, slow = (nn.Parameter(torch.ones(1)) for _ in range(3))
+    given = Train(optimiser=name, lr=0.1, momentum=0.9, weight_decay=0.5)
+    optimiser = build_optimiser([free, decayed, slow], given, shares=[1.0, 1.0, 0.5], decays=[False, True, True])
+    for parameter in (free, decayed, slow):
+        parameter.grad = torch.zeros(1)
+    optimiser.step()
+    assert free.item() == 1
+    assert decayed.item() < 1
+    assert slow.item() < 1
+    assert [group["weight_decay"] for group in optimiser.param_groups] == [0.5, 0.0, 0.5]
+
+
 def test_the_rate() -> None:
     optimiser = build_optimiser([nn.Parameter(torch.ones(2))], Train(lr=0.5))
     set_rate(optimiser, 0.25)

@@ -26,6 +26,7 @@ from regard.train import OPTIMISERS, SCHEDULES, Train
         ({"warmup": -1}, "train.warmup: got -1"),
         ({"average": -1}, "train.average: got -1"),
         ({"average": 4}, "train.average: got 4; expected at most train.keep, 3. Cure: raise train.keep"),
+        ({"undecayed": ("bias", "")}, "train.undecayed: .* expected no empty name. Cure: parts of names, such as"),
         ({"ema": 1.0}, "train.ema: got 1.0; expected 0 ≤ ema < 1"),
         ({"optimiser": "nag", "momentum": 0.0}, "train.momentum: got 0.0; expected more than 0 for nag. Cure: use sgd"),
     ],
@@ -42,11 +43,14 @@ def test_an_unknown_precision() -> None:
 
 
 def test_there_and_back() -> None:
-    settings = Train(steps=5, betas=(0.9, 0.98), clip=None, ema=0.5, patience=2, seconds=1.5, average=2)
-    assert from_json(Train, json.loads(json.dumps(to_json(settings)))) == settings
-    assert override(Train(), ["clip=none", "betas=0.9,0.98", "precision=bfloat16", "capture=yes"]) == Train(
-        clip=None, betas=(0.9, 0.98), precision="bfloat16", capture=True
+    settings = Train(
+        steps=5, betas=(0.9, 0.98), clip=None, ema=0.5, patience=2, seconds=1.5, average=2, undecayed=("gate",)
     )
+    assert from_json(Train, json.loads(json.dumps(to_json(settings)))) == settings
+    assert override(
+        Train(), ["clip=none", "betas=0.9,0.98", "precision=bfloat16", "capture=yes", "undecayed=gate,bias"]
+    ) == Train(clip=None, betas=(0.9, 0.98), precision="bfloat16", capture=True, undecayed=("gate", "bias"))
+    assert override(Train(undecayed=("gate",)), ["undecayed="]).undecayed == ()
 
 
 def test_every_name_is_allowed() -> None:

@@ -34,6 +34,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "pure ema": {"ema": 0.9, "precision": "pure_bfloat16"},
     "accumulate": {"accumulate": 2},
     "adamw": {"optimiser": "adamw", "weight_decay": 0.1, "schedule": "cosine", "warmup": 3},
+    "undecayed": {"optimiser": "adamw", "weight_decay": 0.1, "undecayed": ("bias",)},
     "sgd": {"optimiser": "sgd", "momentum": 0.9, "schedule": "linear"},
     "nag": {"optimiser": "nag", "momentum": 0.9, "clip": 0.1, "schedule": "plateau"},
     "adadelta": {"optimiser": "adadelta", "lr": 1.0, "eps": 1e-6, "schedule": "halving"},
@@ -410,6 +411,20 @@ def test_accumulated_batches_are_one_large_batch(tmp_path: Path) -> None:
     toy.run(tmp_path / "two", model=toy.network(0.0), accumulate=2)
     toy.run(tmp_path / "large", model=toy.network(0.0), task=Double())
     assert toy.losses(tmp_path / "two") == pytest.approx(toy.losses(tmp_path / "large"), rel=1e-5)
+
+
+def test_what_does_not_decay(tmp_path: Path) -> None:
+    kept = {}
+    for name, part in {"all": (), "but": ("0.bias",)}.items():
+        settings = {"steps": 1, "optimiser": "adamw", "lr": 1e-3, "weight_decay": 500.0, "undecayed": part}
+        toy.run(tmp_path / name, **settings)
+        kept[name] = load_tensors(tmp_path / name / "model.safetensors")
+    before = toy.network()[0].bias
+    assert (kept["all"]["0.bias"].abs() < 0.51 * before.abs() + 2e-3).all()  # by half, and a step of Adam
+    assert (kept["but"]["0.bias"] - before).abs().max() < 2e-3
+    assert kept["all"]["0.weight"].equal(kept["but"]["0.weight"])
+    with pytest.raises(ConfigError, match=r"train.undecayed: got gaet; expected a part of a name such as 0.weight"):
+        toy.run(tmp_path / "wrong", steps=1, undecayed=("gaet",))
 
 
 def test_capture_needs_a_gpu_and_a_plain_step(tmp_path: Path) -> None:

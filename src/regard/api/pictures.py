@@ -17,7 +17,7 @@ from regard.viz import save
 _DPI = 144  # one and a half times that of a page, so that pictures are sharp there
 
 
-def draw(model: Model, split: str, folder: Path, *, samples: int = 4) -> list[Path]:
+def draw(model: Model, split: str, folder: str | Path, *, samples: int = 4) -> list[Path]:
     """Draw what the model did with some examples of a split into a folder; the paths of the pictures.
 
     Glimpse models: the path over each picture, and the first also as an animation. Captions: an overlay for each word.
@@ -28,10 +28,10 @@ def draw(model: Model, split: str, folder: Path, *, samples: int = 4) -> list[Pa
     drawings = [drawing for example in several for drawing in example.drawings] + overviews(model, split)
     written = []
     for drawing in drawings:
-        written.append(save(drawing.axes(False), folder / f"{drawing.name}.png"))
+        written.append(save(drawing.axes(False), Path(folder) / f"{drawing.name}.png"))
     moving = next((drawing for drawing in drawings if drawing.animate is not None), None)
     if moving is not None and moving.animate is not None:
-        written.append(moving.animate(folder / f"{moving.name}.gif", False))
+        written.append(moving.animate(Path(folder) / f"{moving.name}.gif", False))
     return written
 
 

@@ -50,13 +50,13 @@ def load(run: str | Path, *, device: str = "auto") -> Model:
 
 
 def train(
-    recipe: Recipe, folder: Path, *, world: World | None = None, resume: bool = False, watch: Watch | None = None
+    recipe: Recipe, folder: str | Path, *, world: World | None = None, resume: bool = False, watch: Watch | None = None
 ) -> Model:
     """Train a recipe in a run folder, which then explains itself; see `load`.
 
     With `recipe.start` it begins with the weights of another run, and with its words.
     """
-    world = world or World()
+    world, folder = world or World(), Path(folder)
     resume = world.same(resume and (folder / "recipe.json").exists())
     _check_place(folder, resume)
     torch.manual_seed(recipe.train.seed)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Int, UInt8
+from jaxtyping import Float, Int, UInt8
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -197,6 +197,21 @@ def random_turns(
     grid = F.affine_grid(torch.stack([first, second], 1), list(images.shape), align_corners=False)
     turned = F.grid_sample(images.float(), grid, padding_mode="zeros", align_corners=False)
     return turned.round_().to(torch.uint8)
+
+
+def random_erasures(images: Float[Tensor, "b c h w"], side: int) -> Float[Tensor, "b c h w"]:
+    """Each picture with a square of zeros somewhere, whose middle is on a pixel of it (cutout, DeVries & Taylor 2017).
+
+    Nothing waits for the device, and a captured graph may hold it.
+    """
+    high, wide = images.shape[-2:]
+    chance = torch.rand(2, len(images), 1, device=images.device)
+    gone = []
+    for number, length in enumerate((high, wide)):
+        first = (chance[number] * length).long() - side // 2
+        place = torch.arange(length, device=images.device)
+        gone.append((place >= first) & (place < first + side))  # [b length]
+    return images.masked_fill((gone[0].unsqueeze(2) & gone[1].unsqueeze(1)).unsqueeze(1), 0.0)
 
 
 def centre_crops(images: UInt8[Tensor, "b c h w"], side: int) -> UInt8[Tensor, "b c s s"]:

@@ -2,9 +2,10 @@
 
 RAM with one more choice after every glimpse: to stop, and answer, or to look again. All pictures of a batch are walked
 over to the end; what comes after a stop does not count. After the last glimpse stopping is no choice, and has no
-log-probability. In evaluation mode a model stops as soon as that is more likely than not.
+log-probability. In evaluation mode a model stops as soon as that is likely enough (`certainty`): more likely than not.
 """
 
+import math
 from dataclasses import dataclass, field
 
 import torch
@@ -12,6 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from regard.base import ConfigError
 from regard.models.glimpse import Glimpsed
 from regard.models.ram import RAM, RAMConfig
 
@@ -26,6 +28,7 @@ class DTRAMConfig:
     stop_dim: int = 256
     patience: float = 3.0  # stopping begins at p = sigmoid(−patience): who stops at once never learns to look
     frozen: bool = False  # train the decision only, on a RAM that can see already, as in the published script
+    certainty: float = 0.5  # evaluation: how likely stopping must be; more looks longer
 
 
 class DTRAM(nn.Module):
@@ -33,6 +36,8 @@ class DTRAM(nn.Module):
 
     def __init__(self, config: DTRAMConfig) -> None:
         super().__init__()
+        if not 0 < config.certainty < 1:
+            raise ConfigError("certainty", got=config.certainty, expected="between 0 and 1", cure="0.5 is usual")
         self.config = config
         self.ram = RAM(config.ram)
         layers = nn.Linear(config.ram.hidden_dim, config.stop_dim), nn.Linear(config.stop_dim, 1)
@@ -62,7 +67,8 @@ class DTRAM(nn.Module):
         walk = self.ram.walk(images, sample=sample, where=where)
         every = self.ram.logits(walk.hidden)  # [b t s c]
         logit = self.stop_logits(walk.hidden[:, :-1])  # [b t−1]
-        stops = torch.rand_like(logit) < logit.sigmoid() if sample else logit > 0
+        needed = math.log(self.config.certainty / (1 - self.config.certainty))
+        stops = torch.rand_like(logit) < logit.sigmoid() if sample else logit > needed
         alive = still_looking(stops.detach())
         last = alive.sum(1) - 1  # [b]
         answer = every.gather(1, last[:, None, None, None].expand(-1, 1, *every.shape[2:])).squeeze(1)

@@ -17,6 +17,7 @@ class SENetConfig(ResNetConfig):
     """`ResNetConfig`, and by how much the gates narrow the channels; one unit stays, however few they are."""
 
     reduction: int = 16
+    normalised: bool = False  # what is narrowed, over the batch
 
 
 def se_resnet20() -> SENetConfig:
@@ -40,7 +41,9 @@ class SENet(ResNet):
     def __init__(self, config: SENetConfig) -> None:
         if config.reduction < 1:
             raise ConfigError("reduction", got=config.reduction, expected="1 or more")
-        super().__init__(config, gate=lambda channels: SqueezeExcitation(channels, config.reduction))
+        super().__init__(
+            config, gate=lambda width: SqueezeExcitation(width, config.reduction, normalised=config.normalised)
+        )
 
     def gates(self, images: Float[Tensor, "b c h w"]) -> dict[str, Tensor]:
         """The gates [b channels] of each block, by name: `stages.0.2` is the third block of the first stage."""

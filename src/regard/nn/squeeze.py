@@ -29,16 +29,21 @@ class SqueezeExcitation(nn.Module):
 
     In a residual network it stands on the branch, after the last normalisation and before the addition. At least one
     unit is left however few the channels. `bias` is that of the gates at the start: 0 as published, which halves x; one
-    of 4 opens them to 0.98, so that a trained network is hardly disturbed. A trace sees the gates as weights [b 1 c].
+    of 4 opens them to 0.98, so that a trained network is hardly disturbed. With `normalised`, W₁ z is normalised over
+    the batch: means of normalised channels differ little from picture to picture, and gates that see only these stay
+    where they began. A trace sees the gates as weights [b 1 c].
     """
 
-    def __init__(self, channels: int, reduction: int = 16, *, bias: int | float = 0.0) -> None:
+    def __init__(
+        self, channels: int, reduction: int = 16, *, bias: int | float = 0.0, normalised: bool = False
+    ) -> None:
         super().__init__()
         for name, number in (("channels", channels), ("reduction", reduction)):
             if number < 1:
                 raise ConfigError(f"SqueezeExcitation {name}", got=number, expected="1 or more")
         self.narrow = nn.Linear(channels, max(channels // reduction, 1))  # W₁
         self.widen = nn.Linear(self.narrow.out_features, channels)  # W₂
+        self.norm = nn.BatchNorm1d(self.narrow.out_features) if normalised else nn.Identity()
         for layer in (self.narrow, self.widen):
             nn.init.kaiming_normal_(layer.weight)
             nn.init.zeros_(layer.bias)
@@ -52,7 +57,7 @@ class SqueezeExcitation(nn.Module):
                 got=list(x.shape),
                 expected=f"[batch, {self.narrow.in_features}, height, width]",
             )
-        return torch.sigmoid(self.widen(torch.relu(self.narrow(squeeze(x)))))
+        return torch.sigmoid(self.widen(torch.relu(self.norm(self.narrow(squeeze(x))))))
 
     def forward(self, x: Float[Tensor, "b c *s"]) -> Float[Tensor, "b c *s"]:
         """x, each channel times its gate."""

@@ -23,7 +23,17 @@ from regard.base import ConfigError, RegardError, did_you_mean, fill, write_atom
 from regard.data import Pictures, paint
 from regard.data.cifar10 import cifar10
 from regard.data.digits import digits, mnist
-from regard.data.pictures import END, IGNORE, Facts, RowBatches, Rows, centre_crops, random_crops, random_turns
+from regard.data.pictures import (
+    END,
+    IGNORE,
+    Facts,
+    RowBatches,
+    Rows,
+    centre_crops,
+    random_crops,
+    random_erasures,
+    random_turns,
+)
 from regard.data.svhn import svhn
 from regard.tasks.judging import ClassificationConfig, judge
 from regard.tasks.task import Loss, Score
@@ -145,7 +155,10 @@ class Classification:
                 side = config.crop or chosen.shape[-1]
                 chosen = random_crops(chosen, side, pad=config.pad, mirror=config.mirror)
             images = chosen.float() / 255.0
-        return self.normalised(images), labels if labels.ndim == 2 else labels.unsqueeze(1)
+        images = self.normalised(images)
+        if config.erase:
+            images = random_erasures(images, config.erase)
+        return images, labels if labels.ndim == 2 else labels.unsqueeze(1)
 
     # ── evaluation ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -317,7 +330,7 @@ def _check(config: ClassificationConfig) -> None:
             raise ConfigError(f"task.{name}", got=getattr(config, name), expected=f"{low} to {int(high)}")
     if not config.walks >= 1:
         raise ConfigError("task.walks", got=config.walks, expected="1 or more")
-    for name in ("reward_weight", "baseline_weight", "entropy_weight", "every_weight", "draws", "pad", "turn"):
+    for name in ("reward_weight", "baseline_weight", "entropy_weight", "every_weight", "draws", "pad", "turn", "erase"):
         if not getattr(config, name) >= 0:
             raise ConfigError(f"task.{name}", got=getattr(config, name), expected="0 or more")
     if config.canvas.size is not None and (config.crop is not None or config.mirror):

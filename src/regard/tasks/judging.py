@@ -26,6 +26,7 @@ class ClassificationConfig:
     mirror: bool = False  # every other picture, in training
     turn: float = 0.0  # degrees, at most, by which a picture is turned in training
     stretch: float = 0.0  # share, at most, by which it is stretched or shrunk
+    erase: int = 0  # side of a square, somewhere, that shows the mean in training (cutout)
     mean: tuple[float, ...] = ()  # of each channel, to be subtracted from 0 … 1
     std: tuple[float, ...] = ()  # of each channel, to be divided by
     smoothing: float = 0.0  # of labels

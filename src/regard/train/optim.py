@@ -23,21 +23,27 @@ def build_optimiser(
     *,
     capturable: bool = False,
     shares: Sequence[float] | None = None,
+    decays: Sequence[bool] | None = None,
 ) -> torch.optim.Optimizer:
     """The optimiser of the settings. A `capturable` one keeps its rate and its counters on the device.
 
-    `shares` are factors of the rate, one for each parameter: pretrained parts learn slowly.
+    `shares` are factors of the rate, one for each parameter: pretrained parts learn slowly. `decays` are False for
+    those without weight decay.
     """
+    alike: dict[tuple[float, bool], list[nn.Parameter]] = {}
+    every = shares or [1.0] * len(parameters), decays or [True] * len(parameters)
+    for parameter, share, decay in zip(parameters, *every, strict=True):
+        alike.setdefault((share, decay), []).append(parameter)
     groups = [
-        {"params": [p for p, own in zip(parameters, shares or [1.0] * len(parameters), strict=True) if own == share],
-         "share": share, "lr": torch.tensor(settings.lr, device=parameters[0].device) if capturable else settings.lr}
-        for share in sorted(set(shares or [1.0]), reverse=True)
+        {"params": alike[share, decay], "share": share, "weight_decay": settings.weight_decay if decay else 0.0,
+         "lr": torch.tensor(settings.lr, device=parameters[0].device) if capturable else settings.lr}
+        for share, decay in sorted(alike, reverse=True)
     ]  # fmt: skip
     return _build(groups, settings, capturable)
 
 
 def _build(parameters: Any, settings: Train, capturable: bool) -> torch.optim.Optimizer:
-    decay, rate = settings.weight_decay, settings.lr  # each group has its own
+    rate = settings.lr  # each group has its own
     if settings.optimiser in ("adam", "adamw"):
         kind = torch.optim.Adam if settings.optimiser == "adam" else torch.optim.AdamW
         return kind(
@@ -45,16 +51,12 @@ def _build(parameters: Any, settings: Train, capturable: bool) -> torch.optim.Op
             lr=rate,
             betas=settings.betas,
             eps=settings.eps,
-            weight_decay=decay,
             capturable=capturable,
             fused=True,
         )
     if settings.optimiser == "adadelta":
-        return torch.optim.Adadelta(
-            parameters, lr=rate, rho=settings.rho, eps=settings.eps, weight_decay=decay, capturable=capturable
-        )
-    nesterov = settings.optimiser == "nag"
-    options: dict[str, Any] = {"momentum": settings.momentum, "weight_decay": decay, "nesterov": nesterov}
+        return torch.optim.Adadelta(parameters, lr=rate, rho=settings.rho, eps=settings.eps, capturable=capturable)
+    options: dict[str, Any] = {"momentum": settings.momentum, "nesterov": settings.optimiser == "nag"}
     return torch.optim.SGD(parameters, lr=rate, fused=True if capturable else None, **options)
 
 

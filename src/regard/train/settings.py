@@ -25,6 +25,9 @@ class Train:
     momentum: float = 0.99  # sgd, nag
     rho: float = 0.95  # adadelta
     weight_decay: float = 0.0
+    undecayed: tuple[
+        str, ...
+    ] = ()  # parameters without it: those with one of these in their name, such as gate or bias
     clip: float | None = 1.0  # the norm of all gradients together; None: as they are
 
     schedule: str = "constant"
@@ -64,6 +67,9 @@ class Train:
         for name in ("seed", "warmup", "average"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"train.{name}", got=getattr(self, name), expected="0 or more")
+        if "" in self.undecayed:
+            cure = "parts of names, such as train.undecayed=gate,bias"
+            raise ConfigError("train.undecayed", got=self.undecayed, expected="no empty name", cure=cure)
         if self.ema is not None and not 0 <= self.ema < 1:
             raise ConfigError("train.ema", got=self.ema, expected="0 ≤ ema < 1", cure="0.999 is usual")
         if self.optimiser == "nag" and not self.momentum > 0:

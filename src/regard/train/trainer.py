@@ -80,7 +80,9 @@ class Trainer:
         model.to(world.device).train()
         self.batches = task.batches(seed=settings.seed, rank=world.rank, world=world.size)
         self.masters = Masters(model, half=settings.precision == "pure_bfloat16")
-        optimiser = build_optimiser(self.masters.full, settings, capturable=settings.capture, shares=self._shares())
+        optimiser = build_optimiser(
+            self.masters.full, settings, capturable=settings.capture, shares=self._shares(), decays=self._decays()
+        )
         self.mean = None if settings.ema is None else RunningMean(model, settings.ema)
         kind = CapturedStepper if settings.capture else Stepper
         self.stepper = kind(self.masters, task, optimiser, settings, world, self.mean)
@@ -132,6 +134,14 @@ class Trainer:
         """Of the learning rate, for each parameter: a model's `rates`, by the beginning of a name, or 1."""
         rates: Mapping[str, float] = getattr(self.model, "rates", {})
         return [next((s for start, s in rates.items() if name.startswith(start)), 1.0) for name in self.masters.names]
+
+    def _decays(self) -> list[bool]:
+        """False for each parameter that the settings except from weight decay."""
+        names, excepted = self.masters.names, self.settings.undecayed
+        for part in excepted:
+            if not any(part in name for name in names):
+                raise ConfigError("train.undecayed", got=part, expected=f"a part of a name such as {names[0]}")
+        return [not any(part in name for part in excepted) for name in names]
 
     def _seconds(self) -> float:
         return self.clock.seconds - self.stepper.preparing
