@@ -154,7 +154,8 @@ def test_the_doubly_stochastic_term_counts() -> None:
 
 def test_a_caption_in_both_ways() -> None:
     """Both halves count half; with nothing drawn they are one caption, and the loss is the plain one."""
-    made = task(doubly_stochastic=0.0, captions_per_picture=2, baseline="expected", reward=1.0, entropy=0.0)
+    config = task(doubly_stochastic=0.0, captions_per_picture=2, baseline="expected", reward=1.0, entropy=0.0).config
+    made = Captioning(config, splits=several(2))
     size = ShowAttendTellConfig(len(made.vocabulary), 194, 16, 16, 16, align="sample", dropout=0.0, semi_sampling=1.0)
     model, batch = ShowAttendTell(size).train(), next(made.batches(seed=0))
     seen: list[Any] = []
@@ -165,7 +166,7 @@ def test_a_caption_in_both_ways() -> None:
     assert (drawn.amax(-1) == 1).all()
     assert (expected.amax(-1) < 1).all()
     alone = replace(made.config, baseline="moving")
-    plain = Captioning(alone, splits=SMALL).loss(model, batch)  # all captions with expected places
+    plain = Captioning(alone, splits=several(2)).loss(model, batch)  # all captions with expected places
     half = token_loss(
         seen[0].logits.view(-1, 2, 2, *seen[0].logits.shape[1:])[:, 0].flatten(0, 1), batch.targets, ignore=PAD
     )
@@ -303,6 +304,17 @@ def test_pictures_are_shown_once_for_all_their_captions(finetune: bool) -> None:
             store = made._store("train", torch.device("cpu"))
             assert torch.equal(shown[-1], store[batch.source[::3, 0]])
             assert loss.total.isfinite()
+
+
+@pytest.mark.parametrize(("count", "each"), [(1, 1), (2, 2), (3, 3)])
+def test_no_caption_twice_where_pictures_have_few(count: int, each: int) -> None:
+    config = task(captions_per_picture=3, batch_size=6).config
+    made = Captioning(config, splits=several(count))
+    batch = next(made.batches(seed=0))
+    assert made.each == each
+    rows = [(source, *words) for (source,), words in zip(batch.source.tolist(), batch.inputs.tolist(), strict=True)]
+    assert len(set(rows)) == len(rows) == 6
+    assert made.loss(tiny(made), batch).total.isfinite()
 
 
 def test_the_loss_is_that_of_pictures_repeated() -> None:

@@ -162,9 +162,14 @@ class Captioning:
 
     # ── training ────────────────────────────────────────────────────────────────────────────────────────────────────
 
+    @cached_property
+    def each(self) -> int:
+        """How many captions of a picture stand in a batch: not more than any picture has."""
+        return min(self.config.captions_per_picture, max(map(len, self.splits["train"].captions)))
+
     def batches(self, *, seed: int, rank: int = 0, world: int = 1) -> TokenBatches | CaptionBatches:
         """Captions of like length, each with the number of its picture as `source`; those of a picture together."""
-        config, each = self.config, self.config.captions_per_picture
+        config, each = self.config, self.each
         pairs = self._encoded("train", config.max_words)
         options: dict[str, Any] = {"batch_size": config.batch_size, "seed": seed, "rank": rank, "world": world}
         if each > 1:
@@ -179,10 +184,10 @@ class Captioning:
         places cannot carry; with baseline="expected" each caption is read in both ways, and counts half in each.
         """
         config, targets = self.config, batch.targets
-        shown = self._shown(batch.source[:: config.captions_per_picture, 0])
+        shown = self._shown(batch.source[:: self.each, 0])
         in_pairs = config.baseline == "expected"
         if in_pairs:
-            inputs, targets = (twice(words, each=config.captions_per_picture) for words in (batch.inputs, targets))
+            inputs, targets = (twice(words, each=self.each) for words in (batch.inputs, targets))
             out = model(shown, inputs, in_pairs=True)
         else:
             out = model(shown, batch.inputs)
@@ -194,7 +199,7 @@ class Captioning:
             total = total + config.doubly_stochastic * apart
             figures["doubly_stochastic"] = apart
         if out.log_prob is not None:
-            pairs = config.captions_per_picture if in_pairs else None
+            pairs = self.each if in_pairs else None
             more, hard = hard_loss(out, targets, reward=config.reward, entropy=config.entropy, pairs=pairs)
             total, figures = total + more, figures | hard
         return Loss(total, figures)
