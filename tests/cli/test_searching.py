@@ -1,6 +1,7 @@
 """--set, where a command searches: what reaches the search, and what is refused."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from regard import api
 from regard.base import ConfigError
 from regard.cli.main import main
-from regard.cli.searching import search_settings
+from regard.cli.searching import gaze_settings, search_settings
 
 
 def test_settings_become_options(trained: Path) -> None:
@@ -41,3 +42,19 @@ def test_evaluation_says_how_it_searched(run: Path, capsys: pytest.CaptureFixtur
     capsys.readouterr()
     assert main(["evaluate", str(run), "--set", "beams=3"]) == 2
     assert capsys.readouterr().err.startswith("regard: beams is a flag of its own")
+
+
+def test_evaluation_says_how_it_looked(gazing: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert gaze_settings(api.load(gazing), ["draws=3"]) == {"draws": 3}
+    own = shutil.copytree(gazing, tmp_path / "own")
+    assert main(["evaluate", str(own), "--set", "draws=3"]) == 0
+    assert "locations: mean of 3 draws" in capsys.readouterr().out
+    for wrong, said in {
+        "certainty=0.9": "regard: a RAM does not decide when to stop: got certainty=0.9\n",
+        "drawz=3": "regard: unknown setting 'drawz'",
+        "draws=some": "regard: draws: got",
+    }.items():
+        assert main(["evaluate", str(own), "--set", wrong]) == 2
+        assert capsys.readouterr().err.startswith(said)
+    with pytest.raises(ConfigError, match=r"unknown setting 'consensus' of an evaluation"):
+        api.load(gazing).evaluate(consensus=1.0)

@@ -18,7 +18,7 @@ from regard.models.classifier import Classified, Convolutional, ConvolutionalCon
 from regard.models.dram import DRAM, DRAMConfig
 from regard.models.dt_ram import DTRAM, DTRAMConfig
 from regard.models.ram import RAM, RAMConfig
-from regard.tasks import ClassificationConfig
+from regard.tasks import ClassificationConfig, Gazing
 from regard.tasks.classification import DATASETS, Classification
 from regard.train import Train, train
 
@@ -217,6 +217,39 @@ def test_draws() -> None:
     assert len(set(losses.values())) == 3
     mean = task(draws=5).evaluate(model, "test", full=True).details["signatures"]["error"]
     assert mean == "error in % of 40 pictures, locations: mean of 5 draws"
+
+
+def test_a_gaze_of_its_own() -> None:
+    """What an evaluation sets, in place of what the run says."""
+    model = RAM(replace(TINY, sigma=1.0))
+    for draws in (0, 1, 5):
+        score = task(draws=2).evaluate(model, "test", gazing=Gazing(draws=draws), full=True)
+        assert score.figures == task(draws=draws).evaluate(model, "test").figures
+    assert score.details["signatures"]["error"].endswith("locations: mean of 5 draws")
+
+    stopping = DTRAM(DTRAMConfig(TINY, certainty=0.25))
+    with torch.no_grad():
+        stopping.stop[2].weight.zero_()
+        stopping.stop[2].bias.zero_()  # p is one half, in all states
+    for certainty, steps, shown in ((None, 1, 0.25), (0.4, 1, 0.4), (0.6, 3, 0.6)):
+        score = task().evaluate(stopping, "test", gazing=Gazing(certainty=certainty), full=True)
+        assert score.figures["steps"] == steps
+        assert score.details["signatures"]["error"].endswith(f"locations: means, stops: p > {shown}")
+    drawn = task().evaluate(stopping, "test", gazing=Gazing(draws=1), full=True)
+    assert drawn.details["signatures"]["error"].endswith("locations: one draw")
+    assert 1 < drawn.figures["steps"] < 3
+
+
+def test_a_gaze_that_cannot_be() -> None:
+    plain = Convolutional(ConvolutionalConfig(image_size=6, width=3, stride=3, hidden_dim=8))
+    with pytest.raises(ConfigError, match="a Convolutional does not draw where to look: got draws=3"):
+        task().evaluate(plain, "test", gazing=Gazing(draws=3))
+    with pytest.raises(ConfigError, match=r"a RAM does not decide when to stop: got certainty=0.9"):
+        task().evaluate(RAM(TINY), "test", gazing=Gazing(certainty=0.9))
+    with pytest.raises(ConfigError, match=r"certainty: got 1.5; expected between 0 and 1"):
+        task().evaluate(DTRAM(DTRAMConfig(TINY)), "test", gazing=Gazing(certainty=1.5))
+    with pytest.raises(ConfigError, match="draws: got -1; expected 0 or more"):
+        Gazing(draws=-1)
 
 
 def test_predictions() -> None:

@@ -18,7 +18,7 @@ from regard.data.images import read_image
 from regard.models import MODELS
 from regard.recipes import Recipe
 from regard.recipes.figures import SHOWN
-from regard.tasks import Caption, Prediction, Recognised, Score, Search
+from regard.tasks import Caption, Gazing, Prediction, Recognised, Score, Search
 
 Several = list[Any] | tuple[Any, ...]  # of pictures; a string is a sequence too
 Picture = str | os.PathLike[str] | bytes | NDArray[Any] | Tensor  # a file, its bytes, or pixels [h w] or [h w 3]
@@ -164,14 +164,21 @@ class Model:
 
     # ── figures ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def evaluate(self, split: str = "test", *, beam: int | None = None, **search: Any) -> Score:
-        """Every figure of the task on a split, with signatures and outputs: BLEU and others, or errors."""
+    def evaluate(self, split: str = "test", *, beam: int | None = None, **settings: Any) -> Score:
+        """Every figure of the task on a split, with signatures and outputs: BLEU and others, or errors.
+
+        Settings are those of a search (`length_penalty=0.6`), or of `Gazing` (`draws=8`) for pictures that are named.
+        """
         if not hasattr(self.task.config, "search"):
-            if beam is not None or search:
-                raise ConfigError(f"a {self.kind} run does not search", got="beam" if beam else next(iter(search)))
-            score: Score = self.task.evaluate(self.module, split, full=True)
+            if beam is not None:
+                raise ConfigError(f"a {self.kind} run does not search", got="beam")
+            for name in settings:
+                if name not in Gazing.__dataclass_fields__:
+                    cure = did_you_mean(name, Gazing.__dataclass_fields__)
+                    raise ConfigError(f"unknown setting {name!r} of an evaluation", cure=cure)
+            score: Score = self.task.evaluate(self.module, split, gazing=Gazing(**settings), full=True)
             return score
-        how = self._search(beam, 1, search)
+        how = self._search(beam, 1, settings)
         score = self.task.evaluate(self.module, split, search=how, full=True)
         return replace(score, details={**score.details, "search": to_json(how)})
 

@@ -101,7 +101,8 @@ def parser() -> argparse.ArgumentParser:
 def _add_settings(command: argparse.ArgumentParser) -> None:
     """--set, for a command that searches."""
     command.add_argument("--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE", dest="settings",
-                         help="settings of the search, such as length_penalty=0.6 consensus=1")  # fmt: skip
+                         help="settings of the search, such as length_penalty=0.6 consensus=1; of a gaze: "
+                         "draws=8")  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,10 +1,11 @@
-"""Settings of a search from the command line: `--set length_penalty=0.6 consensus=1`."""
+"""Settings of a search or a gaze from the command line: `--set length_penalty=0.6 consensus=1`, `--set draws=8`."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from regard import api
 from regard.base import ConfigError, override
+from regard.tasks import Gazing
 
 _FLAGS = {"beams": "--beam", "nbest": "--nbest"}
 
@@ -22,3 +23,9 @@ def search_settings(model: api.Model, settings: Sequence[str]) -> dict[str, Any]
         if name in options:
             raise ConfigError(f"{name} is a flag of its own", cure=f"{flag} {options[name]}")
     return options
+
+
+def gaze_settings(model: api.Model, settings: Sequence[str]) -> dict[str, Any]:
+    """What was set, as options of `Model.evaluate` for pictures that are named."""
+    changed = override(Gazing(), settings)
+    return {name: getattr(changed, name) for name in (setting.partition("=")[0].strip() for setting in settings)}

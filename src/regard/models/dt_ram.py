@@ -36,8 +36,7 @@ class DTRAM(nn.Module):
 
     def __init__(self, config: DTRAMConfig) -> None:
         super().__init__()
-        if not 0 < config.certainty < 1:
-            raise ConfigError("certainty", got=config.certainty, expected="between 0 and 1", cure="0.5 is usual")
+        _odds(config.certainty)
         self.config = config
         self.ram = RAM(config.ram)
         layers = nn.Linear(config.ram.hidden_dim, config.stop_dim), nn.Linear(config.stop_dim, 1)
@@ -61,13 +60,14 @@ class DTRAM(nn.Module):
         *,
         sample: bool | None = None,
         where: Float[Tensor, "b t 2"] | None = None,
+        certainty: float | None = None,
     ) -> Glimpsed:
         """The answer of the glimpse at which it stopped; `alive` says which glimpses were taken."""
+        needed = _odds(self.config.certainty if certainty is None else certainty)
         sample = self.training if sample is None else sample
         walk = self.ram.walk(images, sample=sample, where=where)
         every = self.ram.logits(walk.hidden)  # [b t s c]
         logit = self.stop_logits(walk.hidden[:, :-1])  # [b t−1]
-        needed = math.log(self.config.certainty / (1 - self.config.certainty))
         stops = torch.rand_like(logit) < logit.sigmoid() if sample else logit > needed
         alive = still_looking(stops.detach())
         last = alive.sum(1) - 1  # [b]
@@ -93,6 +93,13 @@ class DTRAM(nn.Module):
         """log p / (1 − p) of stopping in each state, within ±10; the states are not trained by it."""
         found: Tensor = self.stop(hidden.detach().to(next(self.stop.parameters()).dtype))
         return found.squeeze(-1).float().clamp(-LIMIT, LIMIT)
+
+
+def _odds(certainty: float) -> float:
+    """The logit that a stop needs."""
+    if not 0 < certainty < 1:
+        raise ConfigError("certainty", got=certainty, expected="between 0 and 1", cure="0.5 is usual")
+    return math.log(certainty / (1 - certainty))
 
 
 def still_looking(stops: Bool[Tensor, "b n"]) -> Bool[Tensor, "b t"]:

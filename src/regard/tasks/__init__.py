@@ -3,7 +3,7 @@
 from regard.tasks.captioning import Caption, Captioning, CaptioningConfig
 from regard.tasks.classification import Classification, Recognised
 from regard.tasks.features import EncoderConfig, Viewer
-from regard.tasks.judging import ClassificationConfig
+from regard.tasks.judging import ClassificationConfig, Gazing
 from regard.tasks.search import Prediction, Search, translate_texts
 from regard.tasks.task import Batch, Batches, Kept, Kind, Loss, Score, Task
 from regard.tasks.translation import Translation, TranslationConfig, read_splits
@@ -24,6 +24,7 @@ __all__ = [
     "Classification",
     "ClassificationConfig",
     "EncoderConfig",
+    "Gazing",
     "Kept",
     "Kind",
     "Loss",

@@ -35,7 +35,7 @@ from regard.data.pictures import (
     random_turns,
 )
 from regard.data.svhn import svhn
-from regard.tasks.judging import ClassificationConfig, judge
+from regard.tasks.judging import ClassificationConfig, Gazing, judge
 from regard.tasks.task import Loss, Score
 
 Splits = dict[str, Pictures]
@@ -180,11 +180,13 @@ class Classification:
         return self._held[split]
 
     @torch.no_grad()
-    def evaluate(self, model: nn.Module, split: str, *, full: bool = False) -> Score:
+    def evaluate(self, model: nn.Module, split: str, *, gazing: Gazing | None = None, full: bool = False) -> Score:
         """Errors in percent: `error` of whole pictures, `label_error` of single labels where there are several."""
-        pictures, device = self.held_out(split), _device(model)
+        gazing = Gazing() if gazing is None else gazing
+        draws = self.config.draws if gazing.draws is None else gazing.draws
+        pictures = self.held_out(split)
         start = time.perf_counter()
-        logits, steps = self._run(model, pictures, device)
+        logits, steps = self._run(model, pictures, draws, gazing.options(model, draws))
         labels = pictures.labels
         real = labels != IGNORE
         found = logits.argmax(-1)
@@ -198,8 +200,10 @@ class Classification:
             figures["steps"] = steps.double().mean().item()
         details: dict[str, Any] = {}
         if full:
-            how = {0: "means", 1: "one draw"}.get(self.config.draws, f"mean of {self.config.draws} draws")
+            how = {0: "means", 1: "one draw"}.get(draws, f"mean of {draws} draws")
             kind = f"error in % of {pictures.size:,} pictures" + (f", locations: {how}" if steps is not None else "")
+            certain = gazing.certainty or getattr(getattr(model, "config", None), "certainty", None)
+            kind += "" if certain is None or draws else f", stops: p > {certain:g}"
             details = {
                 "split": split,
                 "count": pictures.size,
@@ -248,10 +252,11 @@ class Classification:
         x = F.pad(x, (left, side - size[1] - left, top, side - size[0] - top))
         return x.round().clamp(0, 255).to(torch.uint8)
 
-    def _run(self, model: nn.Module, pictures: Pictures, device: torch.device) -> tuple[Tensor, Tensor | None]:
+    def _run(
+        self, model: nn.Module, pictures: Pictures, draws: int, options: dict[str, Any]
+    ) -> tuple[Tensor, Tensor | None]:
         """Log-probabilities [n s c] and steps [n], on the CPU; noise, where there is any, has a seed of its own."""
-        draws, parts, steps = self.config.draws, [], []
-        options = {"sample": True} if draws else {}
+        device, parts, steps = _device(model), [], []
         with _judging(model):
             for rows in torch.split(torch.arange(pictures.size), AT_ONCE):
                 images = self.normalised(pictures.images[rows].to(device).float() / 255.0)

@@ -1,13 +1,15 @@
 """What an answer is worth: the losses of a model that classifies, and of one that also chose where to look."""
 
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
+from regard.base import ConfigError
 from regard.data import Canvas
 from regard.data.pictures import IGNORE
 from regard.nn.reward import baseline_error, leave_one_out, reinforce
@@ -40,6 +42,29 @@ class ClassificationConfig:
     walks: int = 1  # of each picture in training; several are a baseline to one another
     draws: int = 0  # evaluation: 0 looks at the means, 1 draws once, more average so many walks
     canvas_seed: int = 20_140_624  # of held-out canvases
+
+
+@dataclass(frozen=True)
+class Gazing:
+    """How a model looks when it is judged; None is as its run says."""
+
+    draws: int | None = None  # 0 looks at the means, 1 draws once, more average so many walks
+    certainty: float | None = None  # how likely stopping must be
+
+    def __post_init__(self) -> None:
+        if self.draws is not None and self.draws < 0:
+            raise ConfigError("draws", got=self.draws, expected="0 or more")
+
+    def options(self, model: nn.Module, draws: int) -> dict[str, Any]:
+        """What the model is called with; `draws` are those of the run."""
+        taken = signature(model.forward).parameters
+        if self.draws and "sample" not in taken:
+            raise ConfigError(f"a {type(model).__name__} does not draw where to look", got=f"draws={self.draws}")
+        if self.certainty is not None and "certainty" not in taken:
+            what = f"a {type(model).__name__} does not decide when to stop"
+            raise ConfigError(what, got=f"certainty={self.certainty}")
+        found: dict[str, Any] = {} if self.certainty is None else {"certainty": self.certainty}
+        return found | ({"sample": True} if (draws if self.draws is None else self.draws) else {})
 
 
 def judge(out: Any, labels: Int[Tensor, "b s"], config: ClassificationConfig) -> Loss:
