@@ -99,7 +99,7 @@ MISTAKES = {  # a command, and what it says; {here} is the folder where it runs
     "Cure: check the path, or download the data.",
     "translate run hello --beam 0": "beams: got 0; expected 1 or more",
     "translate run hello --nbest 0": "nbest: got 0; expected 1 or more",
-    "translate run hello --nbest 3 --beam 2": "nbest: got 3; expected at most beams, which is 2. Cure: --beam 5.",
+    "translate run hello --nbest 3 --beam 2": "nbest: got 3; expected at most beams, which is 2. Cure: --beam 3.",
     "translate run hello --nbest 2 --set temperature=1": "nbest: got 2; expected 1 with a temperature. "
     "Cure: sample with several seeds.",
     "translate run hello --set beams=3": "beams is a flag of its own. Cure: --beam 3.",

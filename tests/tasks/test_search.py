@@ -67,11 +67,12 @@ def test_the_best_few() -> None:
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        (Search(2, nbest=3), "nbest: got 3; expected at most beams, which is 2. Cure: --beam 5"),
+        (Search(2, nbest=3), "nbest: got 3; expected at most beams, which is 2. Cure: --beam 3"),
         (Search(5, nbest=3, temperature=1.0), "nbest: got 3; expected 1 with a temperature. Cure: sample with several"),
         (Search(0), "beams: got 0; expected 1 or more"),
         (Search(nbest=0), "nbest: got 0; expected 1 or more"),
         (Search(batch_tokens=0), "batch_tokens: got 0; expected 1 or more"),
+        (Search(consensus=-1.0), "consensus: got -1.0; expected 0 or more. Cure: 1 weighs by probability"),
         (Search(temperature=0.0), "temperature: got 0.0; expected more than 0"),
     ],
 )

@@ -243,6 +243,7 @@ def test_another_test_set(monkeypatch: pytest.MonkeyPatch) -> None:
             r"task.corpus: got 'multi30'; expected one of tatoeba_plain.*did you mean 'multi30k'\?",
         ),
         ({"corpus": "newstest"}, "task.corpus: got 'newstest'"),
+        ({"search": Search(0)}, "beams: got 0; expected 1 or more"),
         ({"smoothing": 1.0}, "task.smoothing: got 1.0; expected 0 ≤ smoothing < 1"),
         ({"joint": True}, "task.joint is for sub-words: got units='words'. Cure: task.joint=false, or task.units=bpe"),
     ],

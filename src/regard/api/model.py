@@ -19,6 +19,7 @@ from regard.models import MODELS
 from regard.recipes import Recipe
 from regard.recipes.figures import SHOWN
 from regard.tasks import Caption, Gazing, Prediction, Recognised, Score, Search
+from regard.tasks.search import check_search
 
 Several = list[Any] | tuple[Any, ...]  # of pictures; a string is a sequence too
 Picture = str | os.PathLike[str] | bytes | NDArray[Any] | Tensor  # a file, its bytes, or pixels [h w] or [h w 3]
@@ -197,9 +198,9 @@ class Model:
                 raise ConfigError(f"unknown setting {name!r} of the search", cure=did_you_mean(name, known))
         base: Search = self.task.config.search
         beams = max(base.beams, nbest) if beam is None else beam
-        if self.kind != "translation":
-            _check_beams(beams, nbest)
-        return replace(base, beams=beams, nbest=nbest, **settings)
+        how = replace(base, beams=beams, nbest=nbest, **settings)
+        check_search(how)
+        return how
 
 
 def _pixels(image: Picture) -> NDArray[np.uint8]:
@@ -224,14 +225,6 @@ def _check_text(text: str, number: int) -> None:
     except UnicodeEncodeError as error:
         got = f"{error.object[error.start]!r} at position {error.start}"
         raise RegardError(f"text {number} is no Unicode", got=got, cure="give it in UTF-8") from error
-
-
-def _check_beams(beams: int, nbest: int) -> None:
-    for name, value in (("beams", beams), ("nbest", nbest)):
-        if value < 1:
-            raise ConfigError(name, got=value, expected="1 or more")
-    if nbest > beams:
-        raise ConfigError("nbest", got=nbest, expected=f"at most beams, which is {beams}", cure=f"--beam {nbest}")
 
 
 def _ids(codec: Codec, tokens: list[str]) -> list[int]:

@@ -348,6 +348,7 @@ def _device(model: nn.Module) -> torch.device:
 
 
 def _check(config: CaptioningConfig) -> None:
+    check_search(config.search)
     known = [*DATASETS, "files"]
     if config.dataset not in known:
         cure = did_you_mean(config.dataset, known)

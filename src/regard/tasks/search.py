@@ -1,5 +1,6 @@
 """From texts to translations: encode, search, decode, and gather the weights of what was found."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -86,7 +87,11 @@ def check_search(how: Search) -> None:
     if how.nbest > 1 and how.temperature is not None:
         raise ConfigError("nbest", got=how.nbest, expected="1 with a temperature", cure="sample with several seeds")
     if how.nbest > how.beams:
-        raise ConfigError("nbest", got=how.nbest, expected=f"at most beams, which is {how.beams}", cure="--beam 5")
+        raise ConfigError(
+            "nbest", got=how.nbest, expected=f"at most beams, which is {how.beams}", cure=f"--beam {how.nbest}"
+        )
+    if how.consensus is not None and not 0 <= how.consensus < math.inf:
+        raise ConfigError("consensus", got=how.consensus, expected="0 or more", cure="1 weighs by probability")
     if how.consensus is not None and how.temperature is not None:
         raise ConfigError(
             "consensus", got=f"temperature {how.temperature}", expected="a search", cure="temperature=None"

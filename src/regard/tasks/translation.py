@@ -31,7 +31,7 @@ from regard.data import (
 )
 from regard.metrics import bleu, bleu_by_length, chrf, tokenized_bleu
 from regard.nn import token_divergence, token_loss
-from regard.tasks.search import Prediction, Search, translate_texts
+from regard.tasks.search import Prediction, Search, check_search, translate_texts
 from regard.tasks.task import Loss, Score
 
 Splits = dict[str, ParallelText]
@@ -289,6 +289,7 @@ def _codec(path: Path) -> Codec:
 
 
 def _check(config: TranslationConfig) -> None:
+    check_search(config.search)
     known = [name for name in CORPORA if name != "newstest"] + ["files"]
     if config.corpus not in known:
         cure = did_you_mean(config.corpus, known)
