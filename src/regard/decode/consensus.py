@@ -5,10 +5,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from regard.base import ConfigError
 from regard.decode.hypothesis import Hypothesis
-
-Grams = list[Counter[tuple[int, ...]]]
 
 
 def consensus(found: Sequence[Hypothesis], *, sharpness: float = 1.0, order: int = 4) -> list[Hypothesis]:
@@ -29,25 +30,31 @@ def consensus(found: Sequence[Hypothesis], *, sharpness: float = 1.0, order: int
     if not found:
         return []
     top = max(one.log_prob for one in found)
-    chances = [math.exp(sharpness * (one.log_prob - top)) for one in found]
-    grams = [_grams(one.tokens, order) for one in found]
-    total = sum(chances)
-    scored = []
-    for one, mine in zip(found, grams, strict=True):
-        agreed = (chance * agreement(mine, theirs) for chance, theirs in zip(chances, grams, strict=True))
-        scored.append(replace(one, score=sum(agreed) / total))
+    chances = np.array([math.exp(sharpness * (one.log_prob - top)) for one in found])
+    agreed = (_agreement([one.tokens for one in found], order) * chances).sum(1) / chances.sum()
+    scored = [replace(one, score=float(score)) for one, score in zip(found, agreed, strict=True)]
     return sorted(scored, key=lambda one: one.score, reverse=True)
 
 
-def agreement(mine: Grams, theirs: Grams) -> float:
-    """The mean F-measure of n-grams, over those n of which one side has some; 1 for two empty ones."""
-    found = [
-        2 * (ours & others).total() / (ours.total() + others.total())
-        for ours, others in zip(mine, theirs, strict=True)
-        if ours or others
-    ]
-    return sum(found) / len(found) if found else 1.0
+def _agreement(several: Sequence[Sequence[int]], order: int) -> NDArray[np.float64]:
+    """Of each with each [h h]: the mean F-measure over those n of which one of both has n-grams, or 1.
 
-
-def _grams(tokens: Sequence[int], order: int) -> Grams:
-    return [Counter(zip(*(tokens[start:] for start in range(n)), strict=False)) for n in range(1, order + 1)]
+    The second "the" of a hypothesis is another column than the first: a product of zeros and ones then counts each
+    n-gram as often as it stands in both.
+    """
+    count = len(several)
+    total, sizes = np.zeros((count, count)), np.zeros((count, count))
+    for n in range(1, order + 1):
+        columns: dict[tuple[tuple[int, ...], int], int] = {}
+        places: list[tuple[int, int]] = []
+        for row, tokens in enumerate(several):
+            before: Counter[tuple[int, ...]] = Counter()
+            for gram in zip(*(tokens[start:] for start in range(n)), strict=False):
+                places.append((row, columns.setdefault((gram, before[gram]), len(columns))))
+                before[gram] += 1
+        has = np.zeros((count, len(columns)))
+        has[tuple(zip(*places, strict=True)) or ([], [])] = 1.0
+        both = np.add.outer(has.sum(1), has.sum(1))
+        total += np.divide(2 * has @ has.T, both, out=np.zeros_like(both), where=both > 0)
+        sizes += both > 0
+    return np.divide(total, sizes, out=np.ones_like(total), where=sizes > 0)
