@@ -49,6 +49,11 @@ def test_evaluation_says_how_it_looked(gazing: Path, tmp_path: Path, capsys: pyt
     own = shutil.copytree(gazing, tmp_path / "own")
     assert main(["evaluate", str(own), "--set", "draws=3"]) == 0
     assert "locations: mean of 3 draws" in capsys.readouterr().out
+    assert main(["evaluate", str(own)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    table = lines[lines.index("  after glimpse   error, %") + 1 :][:3]
+    assert [line.split()[0] for line in table] == ["1", "2", "3"]
+    assert table[-1].split()[1] == next(line.split()[2] for line in lines if line.startswith("  error, %"))
     for wrong, said in {
         "certainty=0.9": "regard: a RAM does not decide when to stop: got certainty=0.9\n",
         "drawz=3": "regard: unknown setting 'drawz'",

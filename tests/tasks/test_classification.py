@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -238,6 +239,26 @@ def test_a_gaze_of_its_own() -> None:
     drawn = task().evaluate(stopping, "test", gazing=Gazing(draws=1), full=True)
     assert drawn.details["signatures"]["error"].endswith("locations: one draw")
     assert 1 < drawn.figures["steps"] < 3
+
+
+class Slow(Oracle):
+    """Knows the labels below 3 after the first glimpse, below 7 after the second, and all but 9 after the third."""
+
+    def forward(self, images: Tensor) -> SimpleNamespace:
+        logits = Oracle.forward(self, images).logits  # [b 1 c]
+        label = logits.argmax(-1)
+        every = torch.stack([torch.where(label < known, logits[:, 0], -logits[:, 0]) for known in (3, 7, 9)], 1)
+        return SimpleNamespace(logits=every[:, -1:], every=every, alive=torch.ones(len(images), 3, dtype=torch.bool))
+
+
+def test_errors_after_each_glimpse() -> None:
+    score = task().evaluate(Slow(), "test", full=True)
+    assert score.details["by_glimpse"] == pytest.approx([70.0, 30.0, 10.0])
+    assert score.figures["error"] == pytest.approx(10.0)
+    for model, gazing in ((RAM(TINY), Gazing(draws=2)), (Oracle(), None)):  # a mean of walks, no walk
+        assert "by_glimpse" not in task().evaluate(model, "test", gazing=gazing, full=True).details
+    walked = task().evaluate(RAM(TINY), "test", full=True)
+    assert walked.details["by_glimpse"][-1] == pytest.approx(walked.figures["error"])
 
 
 def test_a_gaze_that_cannot_be() -> None:

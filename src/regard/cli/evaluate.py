@@ -19,6 +19,10 @@ def evaluate(asked: Namespace) -> None:
         print("\n  words of the source   sentences   BLEU, tokenised")
         for label, value, count in api.length_curve(score.details):
             print(f"  {label:19}   {count:9}   {'' if value is None else f'{value:.1f}':>15}")
+    if "by_glimpse" in score.details:
+        print("\n  after glimpse   error, %")
+        for number, error in enumerate(score.details["by_glimpse"], start=1):
+            print(f"  {number:13}   {error:8.2f}")
     if api.is_writable(model.folder):
         print(f"\n{api.write_result(model, score)}")
 

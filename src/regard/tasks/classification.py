@@ -186,7 +186,7 @@ class Classification:
         draws = self.config.draws if gazing.draws is None else gazing.draws
         pictures = self.held_out(split)
         start = time.perf_counter()
-        logits, steps = self._run(model, pictures, draws, gazing.options(model, draws))
+        logits, steps, along = self._run(model, pictures, draws, gazing.options(model, draws))
         labels = pictures.labels
         real = labels != IGNORE
         found = logits.argmax(-1)
@@ -211,6 +211,8 @@ class Classification:
                 "signatures": {"error": kind},
                 "outputs": [" ".join(self._names(row)) for row in found],
             }
+            if along is not None:
+                details["by_glimpse"] = (100 * (along != labels).double().mean(0)).tolist()
         return Score(figures, best="error", higher_is_better=False, details=details)
 
     @torch.no_grad()
@@ -254,9 +256,12 @@ class Classification:
 
     def _run(
         self, model: nn.Module, pictures: Pictures, draws: int, options: dict[str, Any]
-    ) -> tuple[Tensor, Tensor | None]:
-        """Log-probabilities [n s c] and steps [n], on the CPU; noise, where there is any, has a seed of its own."""
-        device, parts, steps = _device(model), [], []
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """On the CPU: log-probabilities [n s c], steps [n]; of one walk for one label, that after each glimpse [n t].
+
+        Noise, where there is any, has a seed of its own.
+        """
+        device, parts, steps, along = _device(model), [], [], []
         with _judging(model):
             for rows in torch.split(torch.arange(pictures.size), AT_ONCE):
                 images = self.normalised(pictures.images[rows].to(device).float() / 255.0)
@@ -265,7 +270,9 @@ class Classification:
                 parts.append(mean.clamp(min=1e-30).log().cpu() if draws > 1 else outs[0].logits.float().cpu())
                 if hasattr(outs[0], "alive"):
                     steps.append((sum(out.alive.sum(1).float() for out in outs) / len(outs)).cpu())
-        return torch.cat(parts), torch.cat(steps) if steps else None
+                if draws <= 1 and getattr(outs[0], "every", None) is not None:
+                    along.append(outs[0].every.argmax(-1).cpu())
+        return torch.cat(parts), torch.cat(steps) if steps else None, torch.cat(along) if along else None
 
     # ── the parts ───────────────────────────────────────────────────────────────────────────────────────────────────
 
