@@ -92,6 +92,12 @@ def test_a_fault_in_the_data_leaves_no_folder(recipe: Recipe, tmp_path: Path) ->
     assert not (tmp_path / "run").exists()
 
 
+def test_a_setting_that_does_not_fit_the_model_leaves_no_folder(recipe: Recipe, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"train\.undecayed: got gaet"):
+        api.train(replace(recipe, train=replace(recipe.train, undecayed=("gaet",))), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_fits_a_cpu(name: str) -> None:
     recipe = RECIPES[name]()

@@ -73,13 +73,12 @@ def train(
         began = start_from(module, _weights(first))
         if watch is not None and world.is_first:
             watch("start", {"run": str(recipe.start), "part": began.part, "new": list(began.new)})
-    if world.is_first and not resume:
-        save_recipe(folder, recipe, task)
-        write_atomically(folder / "environment.json", json.dumps(environment(), indent=1))
-    world.wait()
     trainer = Trainer(module, task, recipe.train, folder, world, resume, watch)
-    if world.is_first and resume:
-        save_recipe(folder, recipe, task)  # with what was changed, now that it fits what was saved
+    if world.is_first:
+        save_recipe(folder, recipe, task)  # now that all settings fit the model, and what was saved
+        if not resume:
+            write_atomically(folder / "environment.json", json.dumps(environment(), indent=1))
+    world.wait()
     trainer.run()
     return Model(folder.resolve().name, recipe, task, module, folder)
 
