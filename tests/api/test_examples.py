@@ -63,7 +63,10 @@ def test_gates_are_gathered_over_pictures(gated: api.Model, gazing: api.Model) -
     lines = first.axes(False)[0, 0].lines
     assert [line.get_label() for line in lines] == ["cat", "dog", "frog", "all"]
     assert np.asarray(second.axes(True)).size >= 3
-    assert overviews(gazing, "test") == []
+    (third,) = overviews(gazing, "test")
+    assert third.name == "errors_by_glimpse"
+    (ax,) = third.axes(False)
+    assert ax.lines[0].get_ydata().tolist() == gazing.evaluate("test").details["by_glimpse"]
 
 
 def test_every_place_has_a_map(wide: api.Model) -> None:

@@ -16,10 +16,10 @@ PNG = b"\x89PNG"
 def test_glimpses_are_drawn_and_the_first_ones_move(gazing: api.Model, tmp_path: Path) -> None:
     paths = api.draw(gazing, "test", tmp_path / "new", samples=2)
     numbers = api.chosen(gazing, "test", 2)
-    names = [f"glimpses_{number}.png" for number in numbers] + [f"glimpses_{numbers[0]}.gif"]
+    names = [f"glimpses_{number}.png" for number in numbers] + ["errors_by_glimpse.png", f"glimpses_{numbers[0]}.gif"]
     assert [path.name for path in paths] == names
-    assert all(path.read_bytes().startswith(PNG) for path in paths[:2])
-    assert paths[2].read_bytes().startswith(b"GIF8")
+    assert all(path.read_bytes().startswith(PNG) for path in paths[:3])
+    assert paths[3].read_bytes().startswith(b"GIF8")
 
 
 @pytest.mark.parametrize(("name", "start", "count"), [

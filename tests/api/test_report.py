@@ -24,7 +24,8 @@ def test_a_report_of_runs_on_different_text(trained: api.Model, shipped: api.Mod
 def test_a_report_of_glimpses(gazing: api.Model) -> None:
     page = api.report([gazing, replace(gazing, name="twin")], samples=1)
     assert page.count("<article") == 1
-    assert page.count('class="shown"') == 2 * 2  # both runs; a picture, and one that moves
+    assert page.count('class="shown"') == 2 * 3  # both runs; a picture, one that moves, and errors by glimpse
+    assert page.count("What each glimpse is worth, on 300 pictures") >= 2
     assert page.count("data:image/gif") == 2 * 2  # light and dark
     assert "error in % of 300 pictures, locations: means" in page
     assert "Error, % during training" in page

@@ -235,6 +235,7 @@ def test_a_gaze_of_its_own() -> None:
     for certainty, steps, shown in ((None, 1, 0.25), (0.4, 1, 0.4), (0.6, 3, 0.6)):
         score = task().evaluate(stopping, "test", gazing=Gazing(certainty=certainty), full=True)
         assert score.figures["steps"] == steps
+        assert score.details["stopped"] == [100.0 if number == steps else 0.0 for number in (1, 2, 3)]
         assert score.details["signatures"]["error"].endswith(f"locations: means, stops: p > {shown}")
     drawn = task().evaluate(stopping, "test", gazing=Gazing(draws=1), full=True)
     assert drawn.details["signatures"]["error"].endswith("locations: one draw")
@@ -258,6 +259,7 @@ def test_errors_after_each_glimpse() -> None:
     for model, gazing in ((RAM(TINY), Gazing(draws=2)), (Oracle(), None)):  # a mean of walks, no walk
         assert "by_glimpse" not in task().evaluate(model, "test", gazing=gazing, full=True).details
     walked = task().evaluate(RAM(TINY), "test", full=True)
+    assert "stopped" not in walked.details
     assert walked.details["by_glimpse"][-1] == pytest.approx(walked.figures["error"])
 
 

@@ -12,11 +12,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.api.model import Model
+from regard.api.runs import result
 from regard.base import ConfigError, RegardError
 from regard.data.images import read_image
 from regard.recipes.figures import data_name
 from regard.tasks import Caption, Captioning, Classification, Recognised, Translation
-from regard.viz import gate_histograms, gate_profiles, glimpse_animation, glimpse_path, heatmap, position_maps
+from regard.viz import (
+    gate_histograms,
+    gate_profiles,
+    glimpse_animation,
+    glimpse_errors,
+    glimpse_path,
+    heatmap,
+    position_maps,
+)  # fmt: skip
 from regard.viz.overlay import Told, overlays
 from regard.viz.pictures import DARK
 
@@ -71,9 +80,16 @@ def examples(model: Model, split: str, numbers: list[int]) -> list[Example]:
 
 @torch.no_grad()
 def overviews(model: Model, split: str) -> list[Drawing]:
-    """Drawings of a whole run: of a network with gates, how open they are by class and by layer."""
-    if model.kind != "classification" or not hasattr(model.module, "gates"):
+    """Drawings of a whole run: what each glimpse is worth, or how open gates are by class and by layer."""
+    if model.kind != "classification":
         return []
+    if not hasattr(model.module, "gates"):
+        found = result(model, split)
+        if "by_glimpse" not in found:
+            return []
+        title = f"What each glimpse is worth, on {found['count']:,} pictures"
+        errors, stopped = found["by_glimpse"], found.get("stopped")
+        return [Drawing("errors_by_glimpse", title, lambda dark: glimpse_errors(errors, stopped=stopped, dark=dark))]
     pictures, module = model.task.held_out(split).take(slice(0, MANY)), _any(model)
     device = next(module.parameters()).device
     parts = [module.gates(part) for part in torch.split(_normalised(model, pictures.images).to(device), 128)]

@@ -20,9 +20,9 @@ _DPI = 144  # one and a half times that of a page, so that pictures are sharp th
 def draw(model: Model, split: str, folder: str | Path, *, samples: int = 4) -> list[Path]:
     """Draw what the model did with some examples of a split into a folder; the paths of the pictures.
 
-    Glimpse models: the path over each picture, and the first also as an animation. Captions: an overlay for each word.
-    Squeeze-and-excitation: gates by class and by layer. Non-local blocks: what four places attend to. Translations:
-    alignments. A model without attention has nothing to draw.
+    Glimpse models: the path over each picture, the first also as an animation, and the error after each glimpse.
+    Captions: an overlay for each word. Squeeze-and-excitation: gates by class and by layer. Non-local blocks: what four
+    places attend to. Translations: alignments. A model without attention has nothing to draw.
     """
     several = examples(model, split, chosen(model, split, samples))
     drawings = [drawing for example in several for drawing in example.drawings] + overviews(model, split)

@@ -213,6 +213,9 @@ class Classification:
             }
             if along is not None:
                 details["by_glimpse"] = (100 * (along != labels).double().mean(0)).tolist()
+            if along is not None and steps is not None and certain is not None:
+                taken = steps.long().bincount(minlength=along.shape[1] + 1)[1:]
+                details["stopped"] = (100 * taken / taken.sum()).tolist()
         return Score(figures, best="error", higher_is_better=False, details=details)
 
     @torch.no_grad()

@@ -2,6 +2,7 @@
 
 from regard.viz.curves import LengthBucket, length_curves, loss_curves
 from regard.viz.gates import gate_histograms, gate_profiles
+from regard.viz.glimpse_errors import glimpse_errors
 from regard.viz.glimpses import glimpse_animation, glimpse_path
 from regard.viz.heatmap import heatmap, heatmaps, save
 from regard.viz.maps import position_maps
@@ -16,6 +17,7 @@ __all__ = [
     "gate_histograms",
     "gate_profiles",
     "glimpse_animation",
+    "glimpse_errors",
     "glimpse_path",
     "heatmap",
     "heatmaps",

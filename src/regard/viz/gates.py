@@ -12,7 +12,19 @@ from numpy.typing import NDArray
 from regard.base import ConfigError, ShapeError
 from regard.viz.curves import COLOURS, DASHES
 from regard.viz.fonts import extent, printable
-from regard.viz.pictures import DARK, LIGHT, Grid, Paper, entitle, headline, headroom, new_figure, words
+from regard.viz.pictures import (
+    DARK,
+    LIGHT,
+    Grid,
+    Paper,
+    entitle,
+    headline,
+    headroom,
+    new_figure,
+    note,
+    ticks,
+    words,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -63,7 +75,7 @@ def gate_profiles(
         ax.plot(channels, values.mean(0), label="all", color=paper.ink, linewidth=1.9, alpha=0.75, zorder=2)
         ax.set_xlim(-0.5, len(channels) - 0.5)
         ax.set_ylim(0, 1)
-        _ticks(ax, paper, "channel")
+        ticks(ax, paper, "channel")
     _legend(figure, axes.flat[0].lines, [*names, "all"], paper)
     return axes
 
@@ -94,9 +106,9 @@ def gate_histograms(
         shares, edges = np.histogram(values, bins=bins, range=(0, 1))
         ax.bar(edges[:-1], shares / values.size, width=1 / bins, align="edge", color=fill, linewidth=0)
         ax.axvline(values.mean(), color=paper.ink, linewidth=1.0, linestyle=(0, (3, 2)))
-        _note(ax, f"±{values.std(0).mean():.3f} by picture", (1, 1), (0, 4), "baseline", paper)
+        note(ax, f"±{values.std(0).mean():.3f} by picture", (1, 1), (0, 4), "baseline", paper)
         ax.set_xlim(0, 1)
-        _ticks(ax, paper, "gate")
+        ticks(ax, paper, "gate")
     return axes
 
 
@@ -192,23 +204,3 @@ def _legend(figure: "matplotlib.figure.Figure", handles: Any, names: list[str], 
     )
     for text, name in zip(legend.get_texts(), names, strict=True):
         text.set(**words(name, _LONG))
-
-
-def _ticks(ax: "matplotlib.axes.Axes", paper: Paper, across: str) -> None:
-    ax.set_facecolor(paper.ground)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.spines[["left", "bottom"]].set(color=paper.rule, linewidth=0.8)
-    ax.grid(axis="y", color=paper.rule, linewidth=0.5)
-    ax.set_axisbelow(True)
-    ax.tick_params(length=0, labelsize=7.5, labelcolor=paper.soft, pad=3)
-    ax.tick_params(axis="x", pad=5)
-    ax.locator_params(axis="y", nbins=4)
-    _note(ax, across, (1, 0), (0, -15), "top", paper)
-
-
-def _note(
-    ax: "matplotlib.axes.Axes", text: str, corner: tuple[int, int], move: tuple[int, int], side: str, paper: Paper
-) -> None:
-    """Lesser words at a corner of the panel, moved by so many points."""
-    note = ax.annotate(text, corner, move, xycoords="axes fraction", textcoords="offset points", annotation_clip=False)
-    note.set(fontsize=7.5, color=paper.soft, ha="right", va=side)

@@ -125,3 +125,24 @@ def headline(figure: "matplotlib.figure.Figure", title: str | None, left: float,
     if title is not None:
         x, y = left / figure.get_figwidth(), 1 - 0.1 / figure.get_figheight()
         figure.text(x, y, ".", va="top", color=paper.ink, fontsize=10.5).set(**words(title))
+
+
+def ticks(ax: "matplotlib.axes.Axes", paper: Paper, across: str) -> None:
+    """Quiet axes for numbers: lines across, and what runs along the bottom in words."""
+    ax.set_facecolor(paper.ground)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.spines[["left", "bottom"]].set(color=paper.rule, linewidth=0.8)
+    ax.grid(axis="y", color=paper.rule, linewidth=0.5)
+    ax.set_axisbelow(True)
+    ax.tick_params(length=0, labelsize=7.5, labelcolor=paper.soft, pad=3)
+    ax.tick_params(axis="x", pad=5)
+    ax.locator_params(axis="y", nbins=4)
+    note(ax, across, (1, 0), (0, -15), "top", paper)
+
+
+def note(
+    ax: "matplotlib.axes.Axes", text: str, corner: tuple[int, int], move: tuple[int, int], side: str, paper: Paper
+) -> None:
+    """Lesser words at a corner of the panel, moved by so many points."""
+    said = ax.annotate(text, corner, move, xycoords="axes fraction", textcoords="offset points", annotation_clip=False)
+    said.set(fontsize=7.5, color=paper.soft, ha="right", va=side)
