@@ -22,8 +22,8 @@ def glimpse_errors(errors: Any, *, stopped: Any = None, title: str | None = None
     Both have a number for each glimpse.
 
     >>> axes = glimpse_errors([19.1, 6.4, 3.5], stopped=[10, 60, 30])
-    >>> axes[0].lines[0].get_ydata().tolist(), [bar.get_height() for bar in axes[1].patches]
-    ([19.1, 6.4, 3.5], [10.0, 60.0, 30.0])
+    >>> axes[0].lines[0].get_ydata().tolist(), [int(bar.get_height()) for bar in axes[1].patches]
+    ([19.1, 6.4, 3.5], [10, 60, 30])
     """
     shown = {"error after each glimpse, %": _checked("errors", errors, None)}
     if stopped is not None:
