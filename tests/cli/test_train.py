@@ -163,7 +163,8 @@ def test_a_model_learns_where_to_look(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "run on test: 300 pictures" in said.out
     assert json.loads((folder / "result_test.json").read_text())["figures"]["error"] <= 12
     drawn = sorted((folder / "pictures").iterdir())
-    assert [path.suffix for path in drawn].count(".png") == 4
+    assert [path.suffix for path in drawn if path.name.startswith("glimpses_")].count(".png") == 4
+    assert "errors_by_glimpse.png" in [path.name for path in drawn]
     assert [path.suffix for path in drawn].count(".gif") == 1
     assert all(f"\n  {path}\n" in said.out for path in drawn)
     assert said.out.endswith(f"next: regard report {folder}, or regard classify {folder} picture.png\n")
