@@ -45,7 +45,7 @@ def test_evaluation_says_how_it_searched(run: Path, capsys: pytest.CaptureFixtur
 
 
 def test_evaluation_says_how_it_looked(gazing: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert gaze_settings(api.load(gazing), ["draws=3"]) == {"draws": 3}
+    assert gaze_settings(["draws=3"]) == {"draws": 3}
     own = shutil.copytree(gazing, tmp_path / "own")
     assert main(["evaluate", str(own), "--set", "draws=3"]) == 0
     assert "locations: mean of 3 draws" in capsys.readouterr().out

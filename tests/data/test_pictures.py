@@ -15,7 +15,7 @@ from regard.data.pictures import (
     random_crops,
     random_erasures,
     random_turns,
-)  # fmt: skip
+)
 
 
 def pictures(size: int = 5) -> Pictures:

@@ -25,7 +25,7 @@ from regard.viz import (
     glimpse_path,
     heatmap,
     position_maps,
-)  # fmt: skip
+)
 from regard.viz.overlay import Told, overlays
 from regard.viz.pictures import DARK
 
@@ -83,13 +83,15 @@ def overviews(model: Model, split: str) -> list[Drawing]:
     """Drawings of a whole run: what each glimpse is worth, or how open gates are by class and by layer."""
     if model.kind != "classification":
         return []
-    if not hasattr(model.module, "gates"):
+    if hasattr(_retina(model), "glimpses"):
         found = result(model, split)
         if "by_glimpse" not in found:
             return []
         title = f"What each glimpse is worth, on {found['count']:,} pictures"
         errors, stopped = found["by_glimpse"], found.get("stopped")
         return [Drawing("errors_by_glimpse", title, lambda dark: glimpse_errors(errors, stopped=stopped, dark=dark))]
+    if not hasattr(model.module, "gates"):
+        return []
     pictures, module = model.task.held_out(split).take(slice(0, MANY)), _any(model)
     device = next(module.parameters()).device
     parts = [module.gates(part) for part in torch.split(_normalised(model, pictures.images).to(device), 128)]
@@ -181,13 +183,18 @@ def _maps(
     return drawings, whole
 
 
+def _retina(model: Model) -> Any:
+    """The settings of a model that look into the picture, if it takes glimpses: DT-RAM has a RAM inside."""
+    config = _any(model).config
+    return getattr(config, "ram", config)
+
+
 # ── drawings that the command line shares ───────────────────────────────────────────────────────────────────────────
 
 
 def glimpse_drawing(model: Model, image: NDArray[np.uint8], said: Recognised, name: str) -> Drawing:
     """The path of a model's gaze over a picture [h w 3], as it was shown to the model."""
-    config = _any(model).config
-    config = getattr(config, "ram", config)
+    config = _retina(model)
     retina = {"size": config.size, "scales": config.scales, "labels": said.text or "nothing"}
     return Drawing(
         name,

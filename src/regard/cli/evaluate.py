@@ -12,8 +12,9 @@ def evaluate(asked: Namespace) -> None:
     """Judge a run on a test set and print what came out; figures and outputs stay in the run folder."""
     model = api.load(asked.run, device=asked.device)
     split = asked.split or api.first_test(model)
-    settings = gaze_settings if model.kind == "classification" else search_settings
-    score = model.evaluate(split, beam=asked.beam, **settings(model, asked.settings))
+    named = model.kind == "classification"
+    settings = gaze_settings(asked.settings) if named else search_settings(model, asked.settings)
+    score = model.evaluate(split, beam=asked.beam, **settings)
     tell(model, score)
     if "lengths" in score.details:
         print("\n  words of the source   sentences   BLEU, tokenised")

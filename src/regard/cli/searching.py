@@ -25,7 +25,7 @@ def search_settings(model: api.Model, settings: Sequence[str]) -> dict[str, Any]
     return options
 
 
-def gaze_settings(model: api.Model, settings: Sequence[str]) -> dict[str, Any]:
+def gaze_settings(settings: Sequence[str]) -> dict[str, Any]:
     """What was set, as options of `Model.evaluate` for pictures that are named."""
     changed = override(Gazing(), settings)
     return {name: getattr(changed, name) for name in (setting.partition("=")[0].strip() for setting in settings)}

@@ -56,7 +56,7 @@ class Gazing:
             raise ConfigError("draws", got=self.draws, expected="0 or more")
 
     def options(self, model: nn.Module, draws: int) -> dict[str, Any]:
-        """What the model is called with; `draws` are those of the run."""
+        """What the model is called with for so many `draws`."""
         taken = signature(model.forward).parameters
         if self.draws and "sample" not in taken:
             raise ConfigError(f"a {type(model).__name__} does not draw where to look", got=f"draws={self.draws}")
@@ -64,7 +64,7 @@ class Gazing:
             what = f"a {type(model).__name__} does not decide when to stop"
             raise ConfigError(what, got=f"certainty={self.certainty}")
         found: dict[str, Any] = {} if self.certainty is None else {"certainty": self.certainty}
-        return found | ({"sample": True} if (draws if self.draws is None else self.draws) else {})
+        return found | ({"sample": True} if draws else {})
 
 
 def judge(out: Any, labels: Int[Tensor, "b s"], config: ClassificationConfig) -> Loss:

@@ -25,9 +25,7 @@ class Train:
     momentum: float = 0.99  # sgd, nag
     rho: float = 0.95  # adadelta
     weight_decay: float = 0.0
-    undecayed: tuple[
-        str, ...
-    ] = ()  # parameters without it: those with one of these in their name, such as gate or bias
+    undecayed: tuple[str, ...] = ()  # not of parameters with one of these in their name, such as gate or bias
     clip: float | None = 1.0  # the norm of all gradients together; None: as they are
 
     schedule: str = "constant"

@@ -17,6 +17,7 @@ Points = list[tuple[float, float]]
 
 # Okabe and Ito (2008), the palest of the eight replaced by a grey: told apart by every kind of eyes, on white.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#767676")
+ON_DARK = ("#4ba6e3", "#ff8b45", "#2dc596", "#e6a3c8", "#f2b63f", "#9ad6ff", "#f2f2f2", "#9b9b9b")  # the same there
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
 DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)))
 INK, SOFT, RULE = "#262626", "#6e6e6e", "#dedede"  # words, lesser words, lines of the grid

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.base import ConfigError, ShapeError
-from regard.viz.curves import COLOURS, DASHES
+from regard.viz.curves import COLOURS, DASHES, ON_DARK
 from regard.viz.fonts import extent, printable
 from regard.viz.pictures import (
     DARK,
@@ -24,14 +24,13 @@ from regard.viz.pictures import (
     note,
     ticks,
     words,
-)  # fmt: skip
+)
 
 if TYPE_CHECKING:
     import matplotlib.axes
     import matplotlib.figure
 
 Gates = dict[str, NDArray[np.float64]]
-_ON_DARK = ("#4ba6e3", "#ff8b45", "#2dc596", "#e6a3c8", "#f2b63f", "#9ad6ff", "#f2f2f2", "#9b9b9b")
 _WIDTH, _HEIGHT = 2.5, 1.35  # inches of a panel
 _SIDE, _ABOVE, _BELOW = 0.46, 0.3, 0.36  # inches around it, for numbers and names
 _FEW = 4  # classes that are drawn unless told
@@ -62,7 +61,7 @@ def gate_profiles(
     chosen = _chosen(kinds, show)
     names = [str(kind) if classes is None else _name(classes, kind) for kind in chosen]
     axes, figure = _panels(layers, columns, paper, title, legend=[*names, "all"])
-    colours = _ON_DARK if dark else COLOURS
+    colours = ON_DARK if dark else COLOURS
     for ax, values in zip(axes.flat, layers.values(), strict=False):
         channels = np.arange(values.shape[1])
         for place, (kind, name) in enumerate(zip(chosen, names, strict=True)):
@@ -101,7 +100,7 @@ def gate_histograms(
     if bins < 1:
         raise ConfigError("bins", got=bins, expected="1 or more")
     axes, _ = _panels(layers, columns, paper, title, legend=[])
-    fill = _ON_DARK[0] if dark else COLOURS[0]
+    fill = ON_DARK[0] if dark else COLOURS[0]
     for ax, values in zip(axes.flat, layers.values(), strict=False):
         shares, edges = np.histogram(values, bins=bins, range=(0, 1))
         ax.bar(edges[:-1], shares / values.size, width=1 / bins, align="edge", color=fill, linewidth=0)

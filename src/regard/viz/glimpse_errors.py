@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.base import ConfigError, ShapeError
-from regard.viz.curves import COLOURS
+from regard.viz.curves import COLOURS, ON_DARK
 from regard.viz.pictures import DARK, LIGHT, Grid, Paper, entitle, headline, headroom, new_figure, panel, ticks
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def glimpse_errors(errors: Any, *, stopped: Any = None, title: str | None = None
 
 def _draw(ax: "matplotlib.axes.Axes", values: NDArray[np.float64], paper: Paper, *, bars: bool) -> None:
     across = np.arange(1, len(values) + 1)
-    colour = "#4ba6e3" if paper is DARK else COLOURS[0]
+    colour = (ON_DARK if paper is DARK else COLOURS)[0]
     if bars:
         ax.bar(across, values, width=0.7, color=colour)
     else:
