@@ -63,6 +63,34 @@ def test_a_training_starts_from_the_one_of_its_seed(tool: ModuleType, tmp_path: 
         assert json.loads((tmp_path / f"second_{seed}" / "figures.json").read_text())["settings"] == settings
 
 
+def test_runs_are_judged_again(tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As `--judged` says, from the start or later; nothing is trained, and the row says so."""
+    settings = [*SETTINGS, "train.steps=2"]
+    arguments = ["reproduce.py", "ram/mini", "--out", str(tmp_path), "--set", *settings]
+    kept = []
+    for more in (["--together"], ["--again", "--judged", "draws=3"], ["--again"]):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("sys.argv", [*arguments, *more])
+            tool.main()
+        row = json.loads((tmp_path / "ram_mini.json").read_text())
+        kept.append(row)
+        assert row["runs"][0]["steps"] == 2
+    signatures = [row["runs"][0]["splits"]["test"]["signatures"]["error"] for row in kept]
+    assert signatures[0] == signatures[2] == "error in % of 300 pictures, locations: means"
+    assert signatures[1] == "error in % of 300 pictures, locations: mean of 3 draws"
+    assert kept[1]["runs"][0]["judged"] == ["draws=3"]
+    assert kept[1]["command"].endswith("--judged draws=3")
+    assert kept[0]["runs"][0]["splits"] == kept[2]["runs"][0]["splits"]
+    one = tmp_path / "with_draws"
+    tool.one("ram/mini", 0, ["test"], one, settings, judged=["draws=3"], say=lambda line: None)
+    assert json.loads((one / "figures.json").read_text())["splits"] == kept[1]["runs"][0]["splits"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", [*arguments, "--seeds", "2", "--again"])
+        with pytest.raises(SystemExit, match="without results"):
+            tool.main()
+    assert "ram_mini_1 has no figures.json: train it first, without --again" in capsys.readouterr().out
+
+
 def walk(tool: ModuleType, rounds: list[int], broken: int | None = None) -> tuple[list[int], dict[int, list[float]]]:
     """Threads that draw so many numbers each: who was there when, and what they drew."""
     turns, order, drawn = tool.Turns(len(rounds)), [], {number: [] for number in range(len(rounds))}

@@ -9,6 +9,11 @@
 A grid has a row of the ledger in each line: RECIPE or RECIPE@VARIANT, and the settings of that row. In a setting
 {seed} stands for the seed: `start=runs/ram_mnist28@seven_{seed}` begins with the run of the same seed.
 
+    python tools/reproduce.py dt_ram/mnist28 --seeds 3 --again --judged certainty=0.99
+
+`--judged` says how trained models are judged, in the words of `regard evaluate --set`; with `--again` those in OUT are,
+and nothing is trained.
+
 Each training is a process of its own. Processes take turns on a GPU; with `--together` the trainings are threads of
 one process that update their models in turn, each on a stream and with random numbers of its own, so that captured
 steps of small models really run at the same time. The figures are those of trainings one after the other; seconds of
@@ -63,6 +68,8 @@ def main() -> None:
     parser.add_argument("--splits", nargs="+", default=["test"])
     parser.add_argument("--out", type=Path, default=Path("runs"))
     parser.add_argument("--set", nargs="*", default=[], dest="settings", help="settings of all rows")
+    parser.add_argument("--judged", nargs="*", default=[], help="settings of the evaluation of all rows")
+    parser.add_argument("--again", action="store_true", help="judge the runs in OUT once more; train nothing")
     parser.add_argument("--variant", help="a name for these settings: a row of its own in the ledger, RECIPE@VARIANT")
     parser.add_argument("--together", action="store_true", help="all at once, in one process, on one GPU")
     parser.add_argument("--ledger", action="store_true")
@@ -71,14 +78,17 @@ def main() -> None:
     if bool(asked.recipes) == bool(asked.grid):
         parser.error("name recipes, or a grid, and not both")
     if asked.one is not None:
-        one(asked.recipes[0], asked.one, asked.splits, asked.out, asked.settings)
+        one(asked.recipes[0], asked.one, asked.splits, asked.out, asked.settings, judged=asked.judged)
         return
     rows = [Row(recipe, asked.variant, tuple(asked.settings)) for recipe in asked.recipes]
     if asked.grid:
         rows = read_grid(asked.grid.read_text(encoding="utf-8"), asked.settings)
     jobs = [(row, seed) for seed in range(asked.seeds) for row in rows]
-    if asked.together:
-        codes = together([(r.recipe, seed, asked.splits, r.folder(seed, asked.out), [*r.settings]) for r, seed in jobs])
+    if asked.again:
+        codes = [again(row.folder(seed, asked.out), asked.splits, asked.judged) for row, seed in jobs]
+    elif asked.together:
+        each = [(r.recipe, seed, asked.splits, r.folder(seed, asked.out), [*r.settings]) for r, seed in jobs]
+        codes = together(each, judged=asked.judged)
     else:
         with ThreadPoolExecutor(asked.jobs) as pool:
             codes = list(pool.map(lambda job: start(*job, asked), jobs))
@@ -122,7 +132,7 @@ def start(row: Row, seed: int, asked: argparse.Namespace) -> int:
     folder = row.folder(seed, asked.out)
     folder.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, __file__, row.recipe, "--one", str(seed), "--out", str(folder)]
-    command += ["--splits", *asked.splits, "--set", *row.settings]
+    command += ["--splits", *asked.splits, "--set", *row.settings, "--judged", *asked.judged]
     with open(folder / "log.txt", "w") as log:
         code = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT).returncode
     print(f"{row.name} seed {seed}: {'done' if code == 0 else f'FAILED ({code}), see {folder}/log.txt'}", flush=True)
@@ -132,7 +142,7 @@ def start(row: Row, seed: int, asked: argparse.Namespace) -> int:
 Job = tuple[str, int, list[str], Path, list[str]]  # recipe, seed, splits, folder, settings
 
 
-def together(jobs: Sequence[Job]) -> list[int]:
+def together(jobs: Sequence[Job], *, judged: Sequence[str] = ()) -> list[int]:
     """Trainings in threads of this process; 1 for those that failed."""
     turns, codes = Turns(len(jobs)), [1] * len(jobs)
 
@@ -141,7 +151,7 @@ def together(jobs: Sequence[Job]) -> list[int]:
         with open(job[3] / "log.txt", "w") as log:
             try:
                 with turns.taken(number):
-                    one(*job, say=lambda line: print(line, file=log, flush=True), between=turns.next)
+                    one(*job, judged=judged, say=lambda line: print(line, file=log, flush=True), between=turns.next)
                 codes[number] = 0
             except Exception:
                 traceback.print_exc(file=log)
@@ -214,6 +224,7 @@ def one(
     folder: Path,
     settings: list[str],
     *,
+    judged: Sequence[str] = (),
     say: Callable[[str], None] = lambda line: print(line, flush=True),
     between: Callable[[], None] = lambda: None,
 ) -> None:
@@ -236,9 +247,33 @@ def one(
 
     with joined() as world:
         model = api.train(api.fit_device(recipe, world), folder, world=world, watch=watch)
+    content = {
+        "recipe": name,
+        "seed": seed,
+        "settings": settings,
+        "judged": [*judged],
+        "parameters": model.num_parameters,
+        "steps": last["end"]["step"],
+        "minutes_of_training": last["end"]["seconds"] / 60,
+        "minutes_of_capture": last["end"]["preparing"] / 60,
+        "minutes_in_all": (time.perf_counter() - start) / 60,
+        "per_second": last.get("train", {}).get("per_second"),
+        "splits": judge(model, splits, judged, say),
+        "environment": environment(),
+        "date": time.strftime("%Y-%m-%d"),
+    }
+    (folder / "figures.json").write_text(json.dumps(content, indent=1))
+
+
+def judge(model: Any, splits: list[str], judged: Sequence[str], say: Callable[[str], None]) -> dict[str, Any]:
+    """The figures of a run on each split, which it keeps too."""
+    from regard import api
+    from regard.cli.searching import gaze_settings, search_settings
+
+    how = gaze_settings(judged) if model.kind == "classification" else search_settings(model, judged)
     found: dict[str, Any] = {}
     for split in splits:
-        score = model.evaluate(split)
+        score = model.evaluate(split, **how)
         api.write_result(model, score)
         figures = dict(score.figures)
         if "tokenized_bleu" in figures:
@@ -246,21 +281,22 @@ def one(
         kept = {key: score.details[key] for key in ("lengths", "signatures", "missing") if key in score.details}
         found[split] = {"figures": figures, **kept}
         say(f"{split} {figures}")
-    content = {
-        "recipe": name,
-        "seed": seed,
-        "settings": settings,
-        "parameters": model.num_parameters,
-        "steps": last["end"]["step"],
-        "minutes_of_training": last["end"]["seconds"] / 60,
-        "minutes_of_capture": last["end"]["preparing"] / 60,
-        "minutes_in_all": (time.perf_counter() - start) / 60,
-        "per_second": last.get("train", {}).get("per_second"),
-        "splits": found,
-        "environment": environment(),
-        "date": time.strftime("%Y-%m-%d"),
-    }
-    (folder / "figures.json").write_text(json.dumps(content, indent=1))
+    return found
+
+
+def again(folder: Path, splits: list[str], judged: Sequence[str]) -> int:
+    """Other figures for a run that is there; 1 where there is none."""
+    from regard import api
+
+    path = folder / "figures.json"
+    if not path.exists():
+        print(f"{folder} has no figures.json: train it first, without --again", flush=True)
+        return 1
+    content = json.loads(path.read_text())
+    content |= {"judged": [*judged], "splits": judge(api.load(folder), splits, judged, lambda line: None)}
+    path.write_text(json.dumps(content, indent=1))
+    print(f"{folder.name}: judged", flush=True)
+    return 0
 
 
 def gather(row: Row, rows: Sequence[Row], asked: argparse.Namespace) -> None:
@@ -281,7 +317,9 @@ def gather(row: Row, rows: Sequence[Row], asked: argparse.Namespace) -> None:
     command = f"python tools/reproduce.py {' '.join(dict.fromkeys([row.recipe, *beside]))} --seeds {asked.seeds} {how}"
     command += f" --variant {row.variant}" if row.variant else ""
     command += f" --splits {' '.join(asked.splits)}"
-    command += f" --set {' '.join(row.settings)}" if row.settings else ""
+    settings = runs[0]["settings"]  # those of `row`, or with `--again` those it was trained with
+    command += f" --set {' '.join(settings)}" if settings else ""
+    command += f" --judged {' '.join(asked.judged)}" if asked.judged else ""
     content = {"recipe": row.recipe, "seeds": len(runs), "command": command, "summary": summary, "runs": runs}
     if asked.grid:
         content["beside"] = [other.name for other in rows if other != row]

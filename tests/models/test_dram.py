@@ -136,3 +136,17 @@ def test_wrong_settings(settings: dict[str, float], text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         replace(TINY, **settings)
     assert text in str(caught.value)
+
+
+def test_features_are_as_large_as_pictures() -> None:
+    """With He's weights, in front of what and of where; torch's shrink them in each of four layers."""
+    torch.manual_seed(0)
+    patches, coarse = torch.randn(64, 9, 14, 14), torch.randn(64, 3, 24, 24)
+    found = {}
+    for he in (False, True):
+        model = DRAM(replace(dram_svhn(), he=he))
+        assert model.context is not None
+        found[he] = [model.what(patches).std(0).mean().item(), model.context(coarse).std(0).mean().item()]
+    assert max(found[False]) < 0.03
+    assert min(found[True]) > 0.2
+    assert max(found[True]) < 2

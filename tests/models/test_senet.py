@@ -64,3 +64,11 @@ def test_normalised_gates() -> None:
     model = SENet(SENetConfig(depth=8, normalised=True))
     assert sum(isinstance(module, torch.nn.BatchNorm1d) for module in model.modules()) == 3
     assert model(torch.randn(2, 3, 16, 16)).logits.isfinite().all()
+
+
+def test_gates_may_begin_open() -> None:
+    model = SENet(SENetConfig(depth=8, bias=2.0))
+    images = torch.randn(4, 3, 16, 16)
+    half, opened = (torch.cat([*each.gates(images).values()], 1) for each in (SENet(SENetConfig(depth=8)), model))
+    assert 0.4 < half.mean() < 0.6
+    assert opened.mean() > 0.8

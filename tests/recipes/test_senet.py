@@ -4,7 +4,7 @@ from sizes import parameters
 from regard.recipes import RECIPES
 
 
-@pytest.mark.parametrize(("gated", "plain", "more"), [("cifar10", "plain", 2373), ("cifar10_56", "plain_56", 7119)])
+@pytest.mark.parametrize(("gated", "plain", "more"), [("cifar10", "plain", 8652), ("cifar10_56", "plain_56", 25956)])
 def test_twins_differ_in_their_gates_only(gated: str, plain: str, more: int) -> None:
     one, other = RECIPES[f"senet/{gated}"](), RECIPES[f"senet/{plain}"]()
     assert (one.task, one.train, one.model.depth) == (other.task, other.train, other.model.depth)

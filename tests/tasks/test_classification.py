@@ -139,6 +139,17 @@ def test_crops_and_channels() -> None:
         task(mean=(0.5, 0.5, 0.5)).shown(torch.tensor([0]))
 
 
+def test_a_picture_is_standardised_by_itself() -> None:
+    mine = task(standardise=True)
+    images = torch.rand(3, 2, 5, 5) * torch.tensor([0.1, 0.5, 1.0])[:, None, None, None] + 0.2
+    seen = mine.normalised(images)
+    assert seen.mean((1, 2, 3)).abs().max() < 1e-5
+    assert seen.std((1, 2, 3)).min() > 0.85
+    assert seen.std((1, 2, 3)).max() < 1.05
+    torch.testing.assert_close(mine.normalised(images[:1]), seen[:1])  # alone or among others
+    assert (mine.shown(torch.tensor([0, 5]))[0] == 0).all()  # of one colour: nothing to see, and no NaN
+
+
 def test_padding_shows_at_the_border() -> None:
     images, _ = task(crop=6, pad=2, mirror=True).shown(torch.full((30,), 9))
     assert (images == 0).any()
@@ -321,6 +332,10 @@ def test_pictures_of_users() -> None:
         ({"stretch": 1.0}, "task.stretch: got 1.0; expected 0 to 1"),
         ({"canvas": Canvas(60), "mirror": True}, "a canvas is neither cropped nor mirrored"),
         ({"std": (0.0,)}, "task.std: got (0.0,); expected more than 0"),
+        (
+            {"standardise": True, "mean": (0.5,)},
+            "a picture is normalised in one way: got standardise=true, mean=(0.5,)",
+        ),
     ],
 )
 def test_wrong_settings(settings: dict[str, Any], text: str) -> None:

@@ -51,6 +51,7 @@ class DRAMConfig:
     location_rate: float = 1.0  # share of the learning rate of all that decides where to look
     sigma: float = 0.1
     joint: bool = False
+    he: bool = False  # convolutions begin as large as rectified units want (He et al. 2015), torch's are smaller
 
     def __post_init__(self) -> None:
         for name in ("classes", "labels", "channels", "glimpses", "scales"):
@@ -71,7 +72,10 @@ def dram_pairs() -> DRAMConfig:
 
 def dram_svhn() -> DRAMConfig:
     """House numbers: three glimpses for each of five digits and the end."""
-    return DRAMConfig(classes=11, labels=6, channels=3, glimpses=3, size=14, scales=3, glimpse_dim=512, hidden_dim=512)
+    return DRAMConfig(
+        classes=11, labels=6, channels=3, glimpses=3, size=14, scales=3, filters=(64, 64, 128), glimpse_dim=512,
+        hidden_dim=512, he=True,
+    )  # fmt: skip
 
 
 class State(NamedTuple):
@@ -84,11 +88,17 @@ class State(NamedTuple):
 class Convolutions(nn.Module):
     """Three convolutions, the first two halved in size, and a layer of rectified units."""
 
-    def __init__(self, channels: int, side: int, filters: tuple[int, int, int], out_dim: int) -> None:
+    def __init__(
+        self, channels: int, side: int, filters: tuple[int, int, int], out_dim: int, *, he: bool = False
+    ) -> None:
         super().__init__()
         dims = (channels, *filters)
         self.layers = nn.ModuleList(nn.Conv2d(before, after, 3, padding=1) for before, after in pairwise(dims))
         self.out = nn.Linear(filters[-1] * (side // 4) ** 2, out_dim)
+        if he:
+            for layer in (*self.layers, self.out):
+                nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+                nn.init.zeros_(layer.bias)
 
     def forward(self, images: Float[Tensor, "b c s s"]) -> Float[Tensor, "b g"]:
         """Features of whole patches. Largest values are taken first: bias and ReLU then have a quarter of the work."""
@@ -113,11 +123,13 @@ class DRAM(nn.Module):
         super().__init__()
         self.config = config
         patches, hidden = config.channels * config.scales, config.hidden_dim
-        self.what = Convolutions(patches, config.size, config.filters, config.glimpse_dim)  # G_image
+        self.what = Convolutions(patches, config.size, config.filters, config.glimpse_dim, he=config.he)  # G_image
         self.where = nn.Linear(2, config.glimpse_dim)  # G_loc
         self.recognise = Core("lstm", config.glimpse_dim, hidden)  # r⁽¹⁾
         self.direct = Core("lstm", hidden, hidden)  # r⁽²⁾
-        self.context = Convolutions(config.channels, config.coarse, config.filters, hidden) if config.context else None
+        self.context = None
+        if config.context:
+            self.context = Convolutions(config.channels, config.coarse, config.filters, hidden, he=config.he)
         self.location = LocationNetwork(hidden, middle_dim=config.location_dim)  # E
         self.action = nn.Linear(hidden, config.classes)  # O
         self.baseline = nn.Linear(hidden, 1)

@@ -17,6 +17,7 @@ class SENetConfig(ResNetConfig):
     """`ResNetConfig`, and by how much the gates narrow the channels; one unit stays, however few they are."""
 
     reduction: int = 16
+    bias: float = 0.0  # of the gates at the start: 0 halves a branch, 2 leaves 0.88 of it
     normalised: bool = False  # what is narrowed, over the batch
 
 
@@ -42,7 +43,10 @@ class SENet(ResNet):
         if config.reduction < 1:
             raise ConfigError("reduction", got=config.reduction, expected="1 or more")
         super().__init__(
-            config, gate=lambda width: SqueezeExcitation(width, config.reduction, normalised=config.normalised)
+            config,
+            gate=lambda width: SqueezeExcitation(
+                width, config.reduction, bias=config.bias, normalised=config.normalised
+            ),
         )
 
     def gates(self, images: Float[Tensor, "b c h w"]) -> dict[str, Tensor]:

@@ -131,7 +131,8 @@ def _rows(
     for variant, content in found.items():
         name, run = variant.partition("@")[0], content["runs"][0]
         minutes = [each["minutes_of_training"] for each in content["runs"]]
-        settings = " ".join(f"`{setting}`" for setting in run["settings"]) if variant != name else ""
+        how = [*run["settings"], *run.get("judged", ())]
+        settings = " ".join(f"`{setting}`" for setting in how) if variant != name else ""
         for split, summary in content["summary"].items():
             cells = [
                 f"`{name}` {settings}".strip(),

@@ -8,23 +8,23 @@ from regard.tasks import ClassificationConfig
 from regard.train import Train
 
 CIFAR10 = ClassificationConfig(
-    "cifar10", batch_size=512, crop=32, pad=4, mirror=True,
+    "cifar10", batch_size=256, crop=32, pad=4, mirror=True,
     mean=(0.4914, 0.4822, 0.4465), std=(0.247, 0.2435, 0.2616),
 )  # fmt: skip
-TRAIN = Train(  # 30 epochs
-    steps=2640, optimiser="nag", momentum=0.9, lr=0.4, weight_decay=5e-4, clip=None, schedule="cosine", warmup=440,
-    precision="bfloat16", capture=True, log_every=100, evaluate_every=880, save_every=2640, keep=1,
+TRAIN = Train(  # 60 epochs
+    steps=10_550, optimiser="nag", momentum=0.9, lr=0.2, weight_decay=5e-4, clip=None, schedule="cosine", warmup=880,
+    precision="bfloat16", capture=True, log_every=879, evaluate_every=1758, save_every=5275, keep=1,
 )  # fmt: skip
 
 
 def cifar10() -> Recipe:
-    """SE-ResNet-20."""
-    return Recipe("senet", SENetConfig(depth=20), CIFAR10, TRAIN, "SE-ResNet-20", "")
+    """SE-ResNet-20 with a quarter of the channels between the gates' layers, normalised."""
+    return Recipe("senet", SENetConfig(depth=20, reduction=4, normalised=True), CIFAR10, TRAIN, "SE-ResNet-20", "")
 
 
 def cifar10_56() -> Recipe:
     """SE-ResNet-56."""
-    return replace(cifar10(), model=SENetConfig(depth=56), note="SE-ResNet-56")
+    return replace(cifar10(), model=SENetConfig(depth=56, reduction=4, normalised=True), note="SE-ResNet-56")
 
 
 def plain() -> Recipe:

@@ -294,7 +294,10 @@ class Classification:
         return self._places[split, device]
 
     def normalised(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c h w"]:
-        """Pictures from 0 to 1 as a model takes them: less the mean, by the deviation, of each channel."""
+        """Pictures from 0 to 1 as a model takes them: less the mean, by the deviation, of each channel or picture."""
+        if self.config.standardise:
+            deviation, mean = torch.std_mean(images, (1, 2, 3), keepdim=True, correction=0)
+            return (images - mean) / (deviation + 1 / 255)  # a picture of one colour is 0
         if not self.config.mean and not self.config.std:
             return images
         place = (images.shape[1], images.device)
@@ -353,3 +356,6 @@ def _check(config: ClassificationConfig) -> None:
         raise ConfigError("a canvas is neither cropped nor mirrored", got=got, cure="task.crop=none task.mirror=false")
     if any(value <= 0 for value in config.std):
         raise ConfigError("task.std", got=config.std, expected="more than 0")
+    if config.standardise and (config.mean or config.std):
+        got = f"standardise=true, mean={config.mean}, std={config.std}"
+        raise ConfigError("a picture is normalised in one way", got=got, cure="task.standardise=false")

@@ -31,6 +31,7 @@ class ClassificationConfig:
     erase: int = 0  # side of a square, somewhere, that shows the mean in training (cutout)
     mean: tuple[float, ...] = ()  # of each channel, to be subtracted from 0 … 1
     std: tuple[float, ...] = ()  # of each channel, to be divided by
+    standardise: bool = False  # in place of both: each picture less its own mean, by its own deviation
     smoothing: float = 0.0  # of labels
     reward: Literal["correct", "probability"] = "correct"  # 1 or 0 for a label, or what the model gave the right one
     reward_weight: float = 1.0  # of the policy's loss beside the cross entropy
