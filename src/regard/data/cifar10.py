@@ -1,7 +1,7 @@
 """CIFAR-10 (Krizhevsky 2009): 60,000 coloured pictures of 32×32 pixels, in ten classes.
 
 The publishers' binary release comes in an archive, or unpacked in `cifar10/cifar-10-batches-bin` below `REGARD_DATA`. A
-smaller copy has each 10,000 pictures as one JPEG of 100×100 tiles. What is lost counts: a ResNet-20 that learnt from the
+smaller copy has each 10,000 pictures as one JPEG of 100×100 tiles. What is lost counts: a ResNet-20 that learnt from
 published pixels is wrong on 8.8 % of the test pictures, and on 13.1 % of their copies.
 """
 
