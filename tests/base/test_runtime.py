@@ -1,6 +1,8 @@
 """The facts about the machine."""
 
+import io
 import platform
+import subprocess
 
 import pytest
 import torch
@@ -36,5 +38,21 @@ def test_processor_without_proc(monkeypatch: pytest.MonkeyPatch, name: str, expe
         raise FileNotFoundError
 
     monkeypatch.setattr(runtime, "open", fail, raising=False)
+    monkeypatch.setattr(subprocess, "run", fail)
     monkeypatch.setattr(platform, "processor", lambda: name)
+    assert environment()["processor"] == expected
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("Architecture: aarch64\nVendor ID:   ARM\n  Model name: Neoverse-N1\n", "ARM Neoverse-N1"),
+        ("Vendor ID: ARM\nModel name: -\n", "ARM"),
+        ("", "some chip"),
+    ],
+)
+def test_processor_that_linux_has_no_name_for(monkeypatch: pytest.MonkeyPatch, said: str, expected: str) -> None:
+    monkeypatch.setattr(runtime, "open", lambda *_, **__: io.StringIO("CPU part\t: 0xd0c\n"), raising=False)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0, said))
+    monkeypatch.setattr(platform, "processor", lambda: "some chip")
     assert environment()["processor"] == expected

@@ -99,7 +99,7 @@ def _facts(model: Model, split: str, found: dict[str, Any], records: list[dict[s
         "Training": _time(end["seconds"]) if end else "",
         "Machine": machine.get("gpu") or processor,
         "Decoding": decoding,
-        "Test set": f"{_data(model)}, {split}\n{count} {SHOWN[model.kind].things}",
+        "Test set": f"{_data(model)}, {split}\n{count:,} {SHOWN[model.kind].things}",
     }
     return {key: value for key, value in facts.items() if value}
 

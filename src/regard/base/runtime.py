@@ -2,6 +2,7 @@
 
 import os
 import platform
+import subprocess
 
 
 def environment() -> dict[str, str]:
@@ -30,4 +31,14 @@ def _processor() -> str:
             names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
     except OSError:
         names = []
-    return names[0] if names else platform.processor() or "unknown"
+    return names[0] if names else _asked() or platform.processor() or "unknown"
+
+
+def _asked() -> str:
+    """What lscpu calls the processor: on ARM, Linux itself has numbers only. "" where there is no such program."""
+    try:
+        said = subprocess.run(["lscpu"], capture_output=True, text=True, timeout=5, env={**os.environ, "LC_ALL": "C"})
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    facts = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in said.stdout.splitlines())}
+    return " ".join(facts[key] for key in ("Vendor ID", "Model name") if facts.get(key, "-") != "-")

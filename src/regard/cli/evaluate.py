@@ -32,7 +32,7 @@ def tell(model: api.Model, score: Score) -> None:
     """Print the figures of an evaluation, each with how it was measured, or why it was not."""
     shown, details = SHOWN[model.kind], score.details
     count = details.get("count", details.get("sentences"))
-    print(f"{model.name} on {details['split']}: {count} {shown.things}, {details['seconds']:.1f} s\n")
+    print(f"{model.name} on {details['split']}: {count:,} {shown.things}, {details['seconds']:.1f} s\n")
     for key, figure in shown.figures.items():
         if key in score.figures:
             how = details["signatures"].get(figure.signature or key, "")
