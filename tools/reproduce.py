@@ -268,9 +268,9 @@ def one(
 def judge(model: Any, splits: list[str], judged: Sequence[str], say: Callable[[str], None]) -> dict[str, Any]:
     """The figures of a run on each split, which it keeps too."""
     from regard import api
-    from regard.cli.searching import gaze_settings, search_settings
+    from regard.cli.searching import evaluation_settings
 
-    how = gaze_settings(judged) if model.kind == "classification" else search_settings(model, judged)
+    how = evaluation_settings(model, judged)
     found: dict[str, Any] = {}
     for split in splits:
         score = model.evaluate(split, **how)

@@ -9,13 +9,14 @@ import pytest
 from regard import api
 from regard.base import ConfigError
 from regard.cli.main import main
-from regard.cli.searching import gaze_settings, search_settings
+from regard.cli.searching import evaluation_settings, search_settings
 
 
 def test_settings_become_options(trained: Path) -> None:
     model = api.load(trained)
     assert search_settings(model, []) == {}
     found = search_settings(model, ["consensus=0.5", "length_penalty=0"])
+    assert evaluation_settings(model, ["consensus=0.5", "length_penalty=0"]) == found
     assert found == {"consensus": 0.5, "length_penalty": 0.0}
     with pytest.raises(ConfigError, match=r"beams is a flag of its own. Cure: --beam 4"):
         search_settings(model, ["beams=4"])
@@ -45,7 +46,7 @@ def test_evaluation_says_how_it_searched(run: Path, capsys: pytest.CaptureFixtur
 
 
 def test_evaluation_says_how_it_looked(gazing: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert gaze_settings(["draws=3"]) == {"draws": 3}
+    assert evaluation_settings(api.load(gazing), ["draws=3"]) == {"draws": 3}
     own = shutil.copytree(gazing, tmp_path / "own")
     assert main(["evaluate", str(own), "--set", "draws=3"]) == 0
     assert "locations: mean of 3 draws" in capsys.readouterr().out

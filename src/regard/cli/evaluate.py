@@ -3,7 +3,7 @@
 from argparse import Namespace
 
 from regard import api
-from regard.cli.searching import gaze_settings, search_settings
+from regard.cli.searching import evaluation_settings
 from regard.recipes.figures import SHOWN
 from regard.tasks import Score
 
@@ -12,9 +12,7 @@ def evaluate(asked: Namespace) -> None:
     """Judge a run on a test set and print what came out; figures and outputs stay in the run folder."""
     model = api.load(asked.run, device=asked.device)
     split = asked.split or api.first_test(model)
-    named = model.kind == "classification"
-    settings = gaze_settings(asked.settings) if named else search_settings(model, asked.settings)
-    score = model.evaluate(split, beam=asked.beam, **settings)
+    score = model.evaluate(split, beam=asked.beam, **evaluation_settings(model, asked.settings))
     tell(model, score)
     if "lengths" in score.details:
         print("\n  words of the source   sentences   BLEU, tokenised")

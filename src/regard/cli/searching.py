@@ -25,7 +25,9 @@ def search_settings(model: api.Model, settings: Sequence[str]) -> dict[str, Any]
     return options
 
 
-def gaze_settings(settings: Sequence[str]) -> dict[str, Any]:
-    """What was set, as options of `Model.evaluate` for pictures that are named."""
+def evaluation_settings(model: api.Model, settings: Sequence[str]) -> dict[str, Any]:
+    """What was set, as options of `Model.evaluate`: of a gaze for pictures that are named, of a search for others."""
+    if model.kind != "classification":
+        return search_settings(model, settings)
     changed = override(Gazing(), settings)
     return {name: getattr(changed, name) for name in (setting.partition("=")[0].strip() for setting in settings)}
