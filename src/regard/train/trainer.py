@@ -140,7 +140,8 @@ class Trainer:
         names, excepted = self.masters.names, self.settings.undecayed
         for part in excepted:
             if not any(part in name for name in names):
-                raise ConfigError("train.undecayed", got=part, expected=f"a part of a name such as {names[0]}")
+                cure = "train.undecayed= without a name excepts nothing"
+                raise ConfigError("train.undecayed", got=part, expected=f"a part of a name such as {names[0]}", cure=cure)
         return [not any(part in name for part in excepted) for name in names]
 
     def _seconds(self) -> float:
