@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import torch
+from matplotlib.colors import to_hex
 
 from regard import api
 from regard.api.examples import _by_class, _by_length, overviews
@@ -67,6 +68,17 @@ def test_gates_are_gathered_over_pictures(gated: api.Model, gazing: api.Model) -
     assert third.name == "errors_by_glimpse"
     (ax,) = third.axes(False)
     assert ax.lines[0].get_ydata().tolist() == gazing.evaluate("test").details["by_glimpse"]
+
+
+def test_a_run_keeps_its_colour_on_a_page_of_several(gated: api.Model, gazing: api.Model) -> None:
+    def colours(place: int, dark: bool) -> list[str]:
+        (path,), (_, gates) = (overviews(model, "test", run=place) for model in (gazing, gated))
+        bar = gates.axes(dark)[0, 0].patches[0]
+        return [to_hex(path.axes(dark)[0].lines[0].get_color()), to_hex(bar.get_facecolor())]
+
+    assert colours(0, False) == ["#0072b2"] * 2
+    assert colours(1, False) == ["#d55e00"] * 2
+    assert colours(1, True) == ["#ff8b45"] * 2
 
 
 def test_every_place_has_a_map(wide: api.Model) -> None:

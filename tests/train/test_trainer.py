@@ -423,7 +423,9 @@ def test_what_does_not_decay(tmp_path: Path) -> None:
     assert (kept["all"]["0.bias"].abs() < 0.51 * before.abs() + 2e-3).all()  # by half, and a step of Adam
     assert (kept["but"]["0.bias"] - before).abs().max() < 2e-3
     assert kept["all"]["0.weight"].equal(kept["but"]["0.weight"])
-    with pytest.raises(ConfigError, match=r"train.undecayed: got gaet; expected a part of a name such as 0.weight. Cure: train"):
+    with pytest.raises(
+        ConfigError, match=r"train.undecayed: got gaet; expected a part of a name such as 0.weight. Cure: train"
+    ):
         toy.run(tmp_path / "wrong", steps=1, undecayed=("gaet",))
 
 

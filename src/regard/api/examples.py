@@ -79,8 +79,11 @@ def examples(model: Model, split: str, numbers: list[int]) -> list[Example]:
 
 
 @torch.no_grad()
-def overviews(model: Model, split: str) -> list[Drawing]:
-    """Drawings of a whole run: what each glimpse is worth, or how open gates are by class and by layer."""
+def overviews(model: Model, split: str, *, run: int = 0) -> list[Drawing]:
+    """Drawings of a whole run: what each glimpse is worth, or how open gates are by class and by layer.
+
+    They have the colour of the run, which is its place among those of a page.
+    """
     if model.kind != "classification":
         return []
     if hasattr(_retina(model), "glimpses"):
@@ -89,7 +92,12 @@ def overviews(model: Model, split: str) -> list[Drawing]:
             return []
         title = f"What each glimpse is worth, on {found['count']:,} pictures"
         errors, stopped = found["by_glimpse"], found.get("stopped")
-        return [Drawing("errors_by_glimpse", title, lambda dark: glimpse_errors(errors, stopped=stopped, dark=dark))]
+        return [
+            Drawing(
+                "errors_by_glimpse", title,
+                lambda dark: glimpse_errors(errors, stopped=stopped, dark=dark, run=run),
+            )
+        ]  # fmt: skip
     if not hasattr(model.module, "gates"):
         return []
     pictures, module = model.task.held_out(split).take(slice(0, MANY)), _any(model)
@@ -105,7 +113,7 @@ def overviews(model: Model, split: str) -> list[Drawing]:
         ),
         Drawing(
             "gates_by_layer", f"How open the gates are, layer by layer, over {count} pictures",
-            lambda dark: gate_histograms(gates, dark=dark),
+            lambda dark: gate_histograms(gates, dark=dark, run=run),
         ),
     ]  # fmt: skip
 

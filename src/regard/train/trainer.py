@@ -141,7 +141,9 @@ class Trainer:
         for part in excepted:
             if not any(part in name for name in names):
                 cure = "train.undecayed= without a name excepts nothing"
-                raise ConfigError("train.undecayed", got=part, expected=f"a part of a name such as {names[0]}", cure=cure)
+                raise ConfigError(
+                    "train.undecayed", got=part, expected=f"a part of a name such as {names[0]}", cure=cure
+                )
         return [not any(part in name for part in excepted) for name in names]
 
     def _seconds(self) -> float:

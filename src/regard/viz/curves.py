@@ -193,13 +193,22 @@ def _short(value: int | float) -> str:
     return f"{value:g}"
 
 
+def colour_of(run: int, *, dark: bool = False) -> str:
+    """The colour of a run in a report, from its place among the runs.
+
+    >>> colour_of(0), colour_of(1, dark=True), colour_of(8) == colour_of(0)
+    ('#0072b2', '#ff8b45', True)
+    """
+    return (ON_DARK if dark else COLOURS)[run % len(COLOURS)]
+
+
 def _marker(place: int) -> str:
     return MARKERS[place % len(MARKERS)]
 
 
 def _style(place: int) -> dict[str, Any]:
     return {
-        "color": COLOURS[place % len(COLOURS)],
+        "color": colour_of(place),
         "linewidth": 1.6,
         "markersize": 5.5,
         "markeredgecolor": "white",

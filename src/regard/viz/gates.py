@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.base import ConfigError, ShapeError
-from regard.viz.curves import COLOURS, DASHES, ON_DARK
+from regard.viz.curves import COLOURS, DASHES, ON_DARK, colour_of
 from regard.viz.fonts import extent, printable
 from regard.viz.pictures import (
     DARK,
@@ -86,11 +86,13 @@ def gate_histograms(
     columns: int = 3,
     title: str | None = None,
     dark: bool = False,
+    run: int = 0,
 ) -> Grid:
     """Draw how many gates are how open, a panel for each layer, with a line at their mean.
 
     Above stands by how much a gate varies from picture to picture (the mean over channels of its deviation):
-    near 0 the gates are fixed numbers, and the layer attends to nothing.
+    near 0 the gates are fixed numbers, and the layer attends to nothing. `run` says whose colour they have, where
+    several runs are on one page.
 
     >>> axes = gate_histograms({"stages.0.0": np.full((4, 16), 0.5)})
     >>> axes[0, 0].texts[0].get_text()
@@ -100,7 +102,7 @@ def gate_histograms(
     if bins < 1:
         raise ConfigError("bins", got=bins, expected="1 or more")
     axes, _ = _panels(layers, columns, paper, title, legend=[])
-    fill = ON_DARK[0] if dark else COLOURS[0]
+    fill = colour_of(run, dark=dark)
     for ax, values in zip(axes.flat, layers.values(), strict=False):
         shares, edges = np.histogram(values, bins=bins, range=(0, 1))
         ax.bar(edges[:-1], shares / values.size, width=1 / bins, align="edge", color=fill, linewidth=0)

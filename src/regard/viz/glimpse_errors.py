@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.base import ConfigError, ShapeError
-from regard.viz.curves import COLOURS, ON_DARK
+from regard.viz.curves import colour_of
 from regard.viz.pictures import DARK, LIGHT, Grid, Paper, entitle, headline, headroom, new_figure, panel, ticks
 
 if TYPE_CHECKING:
@@ -16,10 +16,12 @@ _HEIGHT, _LEFT, _BELOW = 1.7, 0.3, 0.42  # inches of a panel, beside and below i
 _EACH, _LEAST = 0.42, 2.2  # inches of a glimpse, and of a panel at least
 
 
-def glimpse_errors(errors: Any, *, stopped: Any = None, title: str | None = None, dark: bool = False) -> Grid:
+def glimpse_errors(
+    errors: Any, *, stopped: Any = None, title: str | None = None, dark: bool = False, run: int = 0
+) -> Grid:
     """Draw the error after each glimpse in per cent; beside it the share of pictures that took so many, if `stopped`.
 
-    Both have a number for each glimpse.
+    Both have a number for each glimpse. `run` says whose colour they have, where several runs are on one page.
 
     >>> axes = glimpse_errors([19.1, 6.4, 3.5], stopped=[10, 60, 30])
     >>> axes[0].lines[0].get_ydata().tolist(), [int(bar.get_height()) for bar in axes[1].patches]
@@ -35,14 +37,13 @@ def glimpse_errors(errors: Any, *, stopped: Any = None, title: str | None = None
     for place, (name, values) in enumerate(shown.items()):
         axes[place] = ax = panel(figure, _LEFT + place * (_LEFT + breadth), head, breadth, _HEIGHT)
         entitle(ax, name, paper.ink, size=8.5)
-        _draw(ax, values, paper, bars=place == 1)
+        _draw(ax, values, paper, colour_of(run, dark=dark), bars=place == 1)
     headline(figure, title, _LEFT, paper)
     return axes
 
 
-def _draw(ax: "matplotlib.axes.Axes", values: NDArray[np.float64], paper: Paper, *, bars: bool) -> None:
+def _draw(ax: "matplotlib.axes.Axes", values: NDArray[np.float64], paper: Paper, colour: str, *, bars: bool) -> None:
     across = np.arange(1, len(values) + 1)
-    colour = (ON_DARK if paper is DARK else COLOURS)[0]
     if bars:
         ax.bar(across, values, width=0.7, color=colour)
     else:
