@@ -31,6 +31,8 @@ def test_a_report_of_glimpses(gazing: api.Model) -> None:
     assert "Error, % during training" in page
     assert re.search(r"[0-9] \([0-9.]+ %, 3 glimpses\)", page)
     assert page.index("digits, test picture") < page.index("Reference")
+    errors = [part.partition('"')[0] for part in page.split("data:image/png;base64,")[1:5]]  # of both, light and dark
+    assert len(set(errors)) == 4  # the same numbers, each run in its colour
 
 
 def test_a_report_of_captions(captioning: api.Model) -> None:

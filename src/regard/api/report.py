@@ -42,7 +42,7 @@ def report(runs: Sequence[Model], *, split: str = "test", samples: int = 8, titl
         raise RegardError("these runs are of different tasks", got=got, cure="make one report for each task")
     shown = SHOWN[runs[0].kind]
     names = _distinct([run.name for run in runs])
-    views = [_view(run, name, split, samples, place) for place, (run, name) in enumerate(zip(runs, names, strict=True))]
+    views = [_view(model, names[run], split, samples, run) for run, model in enumerate(runs)]
     return report_page(
         views,
         title=title or " · ".join(names),
@@ -52,7 +52,7 @@ def report(runs: Sequence[Model], *, split: str = "test", samples: int = 8, titl
     )
 
 
-def _view(model: Model, name: str, split: str, samples: int, place: int) -> RunReport:
+def _view(model: Model, name: str, split: str, samples: int, run: int) -> RunReport:
     paper, found = MODELS[model.recipe.paper], result(model, split)
     records = _records(model.folder / METRICS)
     several = examples(model, split, chosen(model, split, samples))
@@ -64,7 +64,7 @@ def _view(model: Model, name: str, split: str, samples: int, place: int) -> RunR
         curves=[record for record in records if record["kind"] != "end"],
         lengths=length_curve(found) if "lengths" in found else (),
         samples=[_sample(model, example, place) for place, example in enumerate(several)],
-        pictures=[_picture(drawing) for drawing in overviews(model, split, run=place)],
+        pictures=[_picture(drawing) for drawing in overviews(model, split, run=run)],
     )
 
 
