@@ -1,7 +1,8 @@
 """Show, Attend and Tell: Xu et al. 2015, arXiv 1502.03044. Equation numbers are those of the paper.
 
 Where the paper leaves room, its code decides: the output layer has a tanh, and the initial MLPs a hidden ReLU layer.
-The first word comes after <bos>, where the code has a zero vector. Forget gates start open.
+Other than there, f_att is one layer, the first word comes after <bos> (the code has a zero vector), forget gates start
+open, and β gates hard attention too. docs/papers/show_attend_tell.md says what else differs.
 """
 
 from dataclasses import dataclass
@@ -53,7 +54,7 @@ class ShowAttendTellConfig:
 
 
 def show_attend_tell_flickr8k(vocabulary: int) -> ShowAttendTellConfig:
-    """Soft attention over 14 × 14 places of 512 numbers, as published."""
+    """Soft attention over 14 × 14 places of 512 numbers; of the LSTM's size the paper says nothing for Flickr8k."""
     return ShowAttendTellConfig(vocabulary)
 
 
