@@ -96,7 +96,7 @@ def test_runs_are_judged_in_another_way_beside_their_own(tool: ModuleType, tmp_p
     arguments = ["reproduce.py", "ram/mini", "--out", str(tmp_path)]
     settings = ["--set", *SETTINGS, "train.steps=2"]
     other = ["--again", "--trained", "ram/mini", "--variant", "drawn", "--judged", "draws=3"]
-    for more in (["--together", *settings], other):
+    for more in (["--together", *settings], [*other, "--published", "9.9 (them)"], other):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("sys.argv", [*arguments, *more])
             tool.main()
@@ -105,6 +105,8 @@ def test_runs_are_judged_in_another_way_beside_their_own(tool: ModuleType, tmp_p
     assert [signature.rpartition(": ")[2] for signature in signatures] == ["means", "mean of 3 draws"]
     assert rows[1]["command"].endswith("--variant drawn --splits test --again --trained ram/mini --judged draws=3")
     assert rows[1]["runs"][0]["settings"] == rows[0]["runs"][0]["settings"]
+    assert [row.get("published") for row in rows] == [None, "9.9 (them)"]  # a row that is made anew keeps it
+    assert "tried" not in rows[1]
     run = tmp_path / "ram_mini_0"
     assert json.loads((run / "figures.json").read_text()) == rows[0]["runs"][0]
     assert json.loads((run / "figures_ram_mini@drawn.json").read_text()) == rows[1]["runs"][0]

@@ -19,6 +19,7 @@ and nothing is trained.
 
 `--trained RECIPE[@VARIANT]` judges the runs of another row, whose figures stay as they are: this row is then the same
 trainings, judged in another way. Its figures and outputs stand in the run folder too, with its name in theirs.
+`--published` and `--tried` say what a variant is in the ledger, see ledger.py; a row that is made anew keeps them.
 
 Each training is a process of its own. Processes take turns on a GPU; with `--together` the trainings are threads of
 one process that update their models in turn, each on a stream and with random numbers of its own, so that captured
@@ -85,6 +86,8 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="judge the runs in OUT once more; train nothing")
     parser.add_argument("--trained", help="with --again: the row whose runs are judged, RECIPE or RECIPE@VARIANT")
     parser.add_argument("--variant", help="a name for these settings: a row of its own in the ledger, RECIPE@VARIANT")
+    parser.add_argument("--published", help="the number that a variant is compared with; README and the list show it")
+    parser.add_argument("--tried", action="store_true", help="a setting that was weighed, and not kept")
     parser.add_argument("--together", action="store_true", help="all at once, in one process, on one GPU")
     parser.add_argument("--ledger", action="store_true")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
@@ -353,7 +356,13 @@ def gather(row: Row, rows: Sequence[Row], asked: argparse.Namespace) -> None:
         content["beside"] = [other.name for other in rows if other != row]
     place = LEDGER if asked.ledger else asked.out
     place.mkdir(parents=True, exist_ok=True)
-    (place / f"{row.name}.json").write_text(json.dumps(content, indent=1))
+    path = place / f"{row.name}.json"
+    before = json.loads(path.read_text()) if path.exists() else {}
+    if published := asked.published or before.get("published"):  # said once, and kept
+        content["published"] = published
+    if asked.tried or before.get("tried"):
+        content["tried"] = True
+    path.write_text(json.dumps(content, indent=1))
     for split, figures in summary.items():
         line = ", ".join(f"{key} {_with_spread(value)}" for key, value in figures.items())
         print(f"{row.name} {split} ({len(runs)} seeds, {runs[0]['parameters']:,} parameters, "
