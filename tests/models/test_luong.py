@@ -25,6 +25,8 @@ def test_widths_of_the_paper() -> None:
     assert model.attention.score.weight.shape == (1000, 1000)
     assert model.attention.align.window == 10
     assert luong_global(9, 9).score == "dot"
+    assert luong_global(9, 9).reverse_source  # as the paper's systems with attention
+    assert luong_local_p(9, 9).reverse_source
     assert list(small(score="dot").attention.parameters()) == []  # nothing is learnt in the paper's dot score
 
 

@@ -41,13 +41,13 @@ class LuongConfig:
 
 
 def luong_global(source_vocabulary: int, target_vocabulary: int) -> LuongConfig:
-    """Global attention; in the paper dot is best here, with dropout 0.2."""
-    return LuongConfig(source_vocabulary, target_vocabulary, score="dot", dropout=0.2)
+    """Global attention; in the paper dot is best here, with dropout 0.2 and the source reversed."""
+    return LuongConfig(source_vocabulary, target_vocabulary, score="dot", reverse_source=True, dropout=0.2)
 
 
 def luong_local_p(source_vocabulary: int, target_vocabulary: int) -> LuongConfig:
-    """The paper's best single model: local-p with the general score."""
-    return LuongConfig(source_vocabulary, target_vocabulary, align="local_predictive", dropout=0.2)
+    """The paper's best single model: local-p with the general score, the source reversed."""
+    return LuongConfig(source_vocabulary, target_vocabulary, align="local_predictive", reverse_source=True, dropout=0.2)
 
 
 class State(NamedTuple):
