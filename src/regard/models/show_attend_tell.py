@@ -14,7 +14,9 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
 from regard.align import Hard
-from regard.attention import attend
+from regard.attention import Attention
+from regard.attention.attention import Around
+from regard.attention.tracing import record, watched
 from regard.base import ConfigError, ShapeError
 from regard.decode import Shared, Step
 from regard.models.translator import Memory
@@ -280,7 +282,9 @@ class ShowAttendTell(nn.Module):
             out = self.attention(query, keys, places.values)  # ẑ_t = Σ_i α_ti a_i (13)
             return Look(out.context, out.weights, out.weights)
         if coin is None:
-            out = attend(query, keys, places.values, score=self.attention.score, align=self.sample)
+            argmax = Attention(self.attention.score, self.sample)
+            around = Around(None, None, None, 0, 0.0)
+            out = argmax.run(query, keys, places.values, around, need_weights=True, seen_as=self.attention)
             return Look(out.context, out.weights, out.weights)
         scores = self.attention.score(query, keys)
         expected = self.attention.align(scores).weights
@@ -288,6 +292,8 @@ class ShowAttendTell(nn.Module):
         assert chosen.log_prob is not None
         choice = coin.unsqueeze(-1)
         weights = torch.where(choice, chosen.weights, expected)
+        if watched(self.attention):
+            record(self.attention, weights)
         context = weights.to(places.values.dtype) @ places.values  # ẑ_t = a_{s_t} (9), or its mean
         return Look(context, weights, expected, chosen.log_prob.masked_fill(~coin, 0.0), chosen.entropy)
 
