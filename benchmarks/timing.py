@@ -5,7 +5,7 @@ import datetime
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -15,17 +15,22 @@ from regard.base import environment
 RESULTS = Path(__file__).parent / "results"
 
 
-def side_by_side(candidates: Mapping[str, Callable[[], object]], *, rounds: int = 40) -> dict[str, list[float]]:
-    """Seconds of each candidate in each round; the order changes from round to round, two rounds warm up."""
+def side_by_side(
+    candidates: Mapping[str, Callable[[], object]], *, rounds: int = 40, warm_up: int = 2
+) -> dict[str, list[float]]:
+    """Seconds of each candidate in each round; the order changes from round to round.
+
+    The first `warm_up` rounds are not counted.
+    """
     names = list(candidates)
     seconds: dict[str, list[float]] = {name: [] for name in names}
-    for turn in range(rounds + 2):
+    for turn in range(rounds + warm_up):
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
             start = time.perf_counter()
             candidates[name]()
             if torch.cuda.is_available():
                 torch.cuda.synchronize()
-            if turn >= 2:
+            if turn >= warm_up:
                 seconds[name].append(time.perf_counter() - start)
     return seconds
 
@@ -35,8 +40,11 @@ def ratio(ours: list[float], theirs: list[float]) -> float:
     return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
 
 
-def append(file: str, rows: list[dict[str, object]]) -> Path:
-    """Add rows to the history, with the machine, versions, commit and date."""
+def append(file: str, rows: Sequence[Mapping[str, object]]) -> Path:
+    """Add rows to the history, with the machine, versions, commit and date.
+
+    A history that has other columns gets the new ones too: they are empty in its older rows.
+    """
     facts = environment()
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=RESULTS.parent)
     common = {
@@ -47,10 +55,21 @@ def append(file: str, rows: list[dict[str, object]]) -> Path:
     }
     path = RESULTS / file
     path.parent.mkdir(exist_ok=True)
-    new = not path.exists()
-    with path.open("a", newline="") as handle:
-        writer = csv.DictWriter(handle, [*rows[0], *common])
-        if new:
-            writer.writeheader()
-        writer.writerows([row | common for row in rows])
+    old_columns, old_rows = _history(path)
+    figures = [*(name for name in old_columns if name not in common), *rows[0]]
+    columns = [*dict.fromkeys(figures), *common]
+    renamed = path.with_suffix(".new")
+    with renamed.open("w", newline="") as handle:
+        writer = csv.DictWriter(handle, columns, restval="")
+        writer.writeheader()
+        writer.writerows([*old_rows, *({**row, **common} for row in rows)])
+    renamed.replace(path)
     return path
+
+
+def _history(path: Path) -> tuple[list[str], list[dict[str, str]]]:
+    if not path.exists():
+        return [], []
+    with path.open(newline="") as handle:
+        reader = csv.DictReader(handle)
+        return list(reader.fieldnames or []), list(reader)
