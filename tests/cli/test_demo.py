@@ -178,3 +178,19 @@ def test_the_true_recipes_are_twins_on_the_embedded_corpus() -> None:
     assert first.task == second.task
     assert replace(first.train, seed=0) == replace(second.train, seed=0)
     assert first.task.corpus == "tatoeba_plain"
+
+
+@pytest.mark.slow
+@pytest.mark.bare
+@pytest.mark.timeout(1800)
+def test_the_story_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The demo as it stands: both end, attention is ahead by 8 BLEU at least, and by more the longer a sentence is."""
+    assert main(["demo", "--out", str(tmp_path), "--seconds", "1500"]) == 0
+    assert "stopped" not in capsys.readouterr().out
+    first, second = (
+        json.loads((tmp_path / name / "result_test.json").read_text())
+        for name in ("with_attention", "without_attention")
+    )
+    assert first["figures"]["tokenized_bleu"] - second["figures"]["tokenized_bleu"] >= 8
+    gaps = [one["bleu"] - two["bleu"] for one, two in zip(first["lengths"], second["lengths"], strict=True)]
+    assert gaps == sorted(gaps)

@@ -12,7 +12,7 @@ from regard import __version__
 from regard.base.errors import RegardError
 
 EXAMPLES = """examples:
-  regard tour                                    what attention is, in half a minute: look-up, scores, alignments
+  regard tour                                    what attention is, in a minute: look-up, scores, alignments
   regard demo                                    train with and without attention on embedded data, and compare
   regard list                                    every recipe, with the paper's number and ours
   regard train bahdanau/plain_en_fr --set train.steps=500 model.align=entmax
