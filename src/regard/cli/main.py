@@ -123,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("regard:", *_told(error).splitlines(), file=sys.stderr)
         return 2
     except KeyboardInterrupt as error:
-        print(f"\nregard: {error or 'stopped'}", file=sys.stderr)
+        print(f"\nregard: {str(error) or 'stopped'}", file=sys.stderr)
         return 130
     return 0
 
