@@ -1,7 +1,8 @@
-# Two commands on a fresh machine with Python ≥ 3.11 and make:
-#   make demo    set-up, then the main job on embedded data
-#   make test    set-up, then all checks and tests
-.PHONY: demo test lint style bench setup format clean help
+# Commands on a fresh machine with Python ≥ 3.11 and make:
+#   make demo       set-up, then the main job on embedded data
+#   make test       set-up, then all checks and tests, without the slow ones
+#   make test-all   the same and the slow ones, and the wheel in a new environment: half an hour more
+.PHONY: demo test test-all lint style bench setup format clean help
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -14,7 +15,7 @@ CORE := tests/score tests/align tests/attention
 COVER := --cov=regard --cov-report=  # of the core alone: counting lines takes a third of the time
 
 help:
-	@sed -n '1,3s/^# *//p' Makefile
+	@sed -n '1,4s/^# *//p' Makefile
 
 setup: $(READY)
 
@@ -35,10 +36,15 @@ demo: $(READY)
 
 test: $(READY) style
 	@rm -f .coverage
-	$(TEST) $(HOOK) $(COVER) -m "not bare and not gpu" $(CORE)
+	$(TEST) $(HOOK) $(COVER) -m "not bare and not gpu and not slow" $(CORE)
 	@$(BIN)/python -m coverage report --include='*/score/*,*/align/*,*/attention/*' --skip-covered --fail-under=95
-	$(TEST) $(HOOK) -m "not bare and not gpu" $(CORE:%=--ignore=%)
-	$(TEST) -m "bare and not gpu" $$(grep -rl --include='test_*.py' 'pytest.mark.bare' tests)
+	$(TEST) $(HOOK) -m "not bare and not gpu and not slow" $(CORE:%=--ignore=%)
+	$(TEST) -m "bare and not gpu and not slow" $$(grep -rl --include='test_*.py' 'pytest.mark.bare' tests)
+
+test-all: test
+	$(TEST) $(HOOK) -m "slow and not bare and not gpu" tests || test $$? -eq 5  # 5: there is none
+	$(TEST) -m "slow and bare and not gpu" tests || test $$? -eq 5
+	$(BIN)/python tools/check_wheel.py
 
 lint: $(READY) style
 	@$(BIN)/mypy

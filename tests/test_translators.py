@@ -48,8 +48,12 @@ SETTINGS: dict[str, list[dict[str, object]]] = {
 }
 MODELS = {name: paper for name, paper in ALL_MODELS.items() if paper.task == "translation"}
 CASES = {f"{name}-{i}": (name, settings) for name, variants in SETTINGS.items() for i, settings in enumerate(variants)}
-ASKED = {name: {"need_weights": True} for name in ("bahdanau", "luong")}  # the others always give weights
+ATTENDING = [name for name, paper in MODELS.items() if "align" in paper.config.__dataclass_fields__]
 every_model = pytest.mark.parametrize("case", CASES)
+
+
+def attends(case: str) -> bool:
+    return CASES[case][0] in ATTENDING
 
 
 def build(case: str, **changes: object) -> Translator:
@@ -75,17 +79,45 @@ def test_the_table_is_whole() -> None:
 @every_model
 def test_steps_equal_the_whole_pass(case: str) -> None:
     model, (source, lengths, inputs) = build(case), batch()
-    whole = model(source, lengths, inputs, **ASKED.get(CASES[case][0], {}))
+    whole = model(source, lengths, inputs, need_weights=True)
     assert whole.logits.shape == (3, 5, 11)
+    assert (whole.weights is not None) == attends(case)
     state = model.init_state(model.encode(source, lengths))
     for t in range(5):
         logits, state, weights = model.step(inputs[:, t], state)
         torch.testing.assert_close(logits, whole.logits[:, t])
-        if whole.weights is not None:
+        assert (weights is not None) == attends(case)
+        if attends(case):
+            assert weights.shape == (3, 6)
             torch.testing.assert_close(weights, whole.weights[:, t])
 
 
-ATTENDING = [name for name, paper in MODELS.items() if "align" in paper.config.__dataclass_fields__]
+def test_five_of_the_models_attend() -> None:
+    assert ATTENDING == ["bahdanau", "luong", "gnmt", "convs2s", "transformer"]
+
+
+@every_model
+def test_weights_come_when_they_are_asked_for_and_change_no_logits(case: str) -> None:
+    model, (source, lengths, inputs) = build(case), batch()
+    plain, asked = model(source, lengths, inputs), model(source, lengths, inputs, need_weights=True)
+    assert plain.weights is None
+    torch.testing.assert_close(asked.logits, plain.logits)
+
+
+@every_model
+def test_search_gives_the_weights_of_what_it_found(case: str) -> None:
+    model, (source, lengths, _) = build(case), batch()
+    state = model.init_state(model.encode(source, lengths))
+    options = {"batch": 3, "bos": BOS, "eos": EOS, "max_steps": 8, "min_steps": 3}
+    for found in (greedy(model, state, **options), [best[0] for best in beam_search(model, state, beams=3, **options)]):
+        for i, hypothesis in enumerate(found):
+            assert (hypothesis.weights is not None) == attends(case)
+            if attends(case):
+                inputs = torch.tensor([[BOS, *hypothesis.tokens]])[:, : hypothesis.length]
+                whole = model(source[i : i + 1], lengths[i : i + 1], inputs, need_weights=True)
+                torch.testing.assert_close(hypothesis.weights, whole.weights[0])
+
+
 PARTS = [("score", name) for name in SCORES if name != "projected"] + [("align", name) for name in ALIGNS]
 
 
@@ -94,7 +126,7 @@ PARTS = [("score", name) for name in SCORES if name != "projected"] + [("align",
 def test_any_score_and_any_alignment_by_a_setting(name: str, setting: str, part: str) -> None:
     paper, (source, lengths, inputs) = MODELS[name], batch()
     model = paper.model(paper.config(**WORDS, **SETTINGS[name][0] | {setting: part})).double().eval()
-    whole = model(source, lengths, inputs)
+    whole = model(source, lengths, inputs, need_weights=True)
     assert torch.isfinite(whole.logits).all()
     state = model.init_state(model.encode(source, lengths))
     for t in range(5):
@@ -102,8 +134,7 @@ def test_any_score_and_any_alignment_by_a_setting(name: str, setting: str, part:
         torch.testing.assert_close(logits, whole.logits[:, t])
         assert weights.shape == (3, 6)
         assert (weights[torch.arange(6) >= lengths.unsqueeze(1)] == 0).all()
-        if whole.weights is not None:
-            torch.testing.assert_close(weights, whole.weights[:, t])
+        torch.testing.assert_close(weights, whole.weights[:, t])
 
 
 @every_model

@@ -21,6 +21,28 @@ def test_a_report_of_runs_on_different_text(trained: api.Model, shipped: api.Mod
     assert "NVIDIA H200" in page
 
 
+def test_alignments_of_another_model(trained: api.Model, shipped: api.Model) -> None:
+    config = trained.task.config
+    wordy = replace(config, search=replace(config.search, min_steps=2))  # the model would say nothing otherwise
+    task = type(trained.task)(wordy, codecs=trained.task.codecs, splits=trained.task.splits)
+    for other, names in ((None, ["trained"]), (shipped, ["tatoeba-en-fr"])):
+        page = api.report([replace(trained, task=task)], samples=2, alignments_of=other)
+        assert page.count("<article") == 2
+        assert page.count('class="output"') == (2 if other is None else 4)  # both translate the same sentences
+        maps = [part.split("</details>")[0] for part in page.split('<div class="maps">')[1:]]
+        assert [[name for name in ("trained", "tatoeba-en-fr") if name in drawn] for drawn in maps] == [names, names]
+
+
+def test_progress_is_told_by_run(trained: api.Model) -> None:
+    (trained.folder / "result_test.json").unlink(missing_ok=True)
+    told: list[tuple[str, int, int]] = []
+    api.report([trained, replace(trained, name="twin")], samples=1, progress=lambda *facts: told.append(facts))
+    assert told[0] == ("trained: sentences", 0, 3)
+    assert ("trained: sentences", 3, 3) in told
+    assert told[-2:] == [("twin: examples", 0, 1), ("twin: examples", 1, 1)]
+    assert not any(what == "twin: sentences" for what, _, _ in told)  # the figures of the first are there now
+
+
 def test_a_report_of_glimpses(gazing: api.Model) -> None:
     page = api.report([gazing, replace(gazing, name="twin")], samples=1)
     assert page.count("<article") == 1

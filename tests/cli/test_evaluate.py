@@ -1,9 +1,10 @@
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
-from tiny import PAIRS
+from tiny import PAIRS, Terminal
 
 from regard import api
 from regard.cli.main import main
@@ -95,3 +96,40 @@ def test_figures_of_captions(captioning: Path, tmp_path: Path, capsys: pytest.Ca
         assert f"  {name}" in said
     if "meteor" in found["missing"]:
         assert any(line.startswith("  METEOR ") and line.endswith(found["missing"]["meteor"]) for line in lines)
+
+
+def test_without_sacrebleu_nothing_is_decoded(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def decode(*given: object, **more: object) -> None:
+        raise AssertionError("decoded")
+
+    monkeypatch.setattr("regard.tasks.translation.translate_texts", decode)
+    monkeypatch.setitem(sys.modules, "sacrebleu", None)
+    assert main(["evaluate", str(run)]) == 2
+    assert capsys.readouterr().err == (
+        "regard: an evaluation in BLEU and chrF needs sacrebleu, which is not installed. "
+        "Cure: pip install sacrebleu, or in a clone of regard pip install '.'.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("fixture", "counted"), [("run", "sentences"), ("gazing", "pictures"), ("captioning", "captions")]
+)
+def test_on_a_terminal_there_is_a_bar_while_it_decodes(
+    fixture: str, counted: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = shutil.copytree(request.getfixturevalue(fixture), tmp_path / "copy")
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    assert main(["evaluate", str(folder), "--split", "valid"]) == 0
+    shown = terminal.getvalue()
+    count = len((folder / "output_valid.txt").read_text().splitlines())
+    assert f"copy on valid, {counted} 100% |" in shown
+    assert f"{count}/{count} [" in shown
+    assert shown.rstrip(" ").endswith("\r")  # gone, before the answer
+
+
+def test_without_a_terminal_there_is_no_bar(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", str(run)]) == 0
+    assert capsys.readouterr().err == ""

@@ -118,7 +118,7 @@ MISTAKES = {  # a command, and what it says; {here} is the folder where it runs
     "report run nothing": "there is no run nothing: got no such folder. Cure: train one, or load tatoeba-en-fr.",
     "report spoilt": "spoilt/result_test.json cannot be read: got Expecting value: line 1 column 1 (char 0). "
     "Cure: delete it: the run is then evaluated again.",
-    "demo --seconds 0 --out new": "train.seconds: got 0.0; expected more than 0",
+    "demo --seconds 0 --out new": "--seconds: got 0.0; expected more than 0. Cure: leave it out: 1200 is the default.",
 }
 
 

@@ -1,8 +1,9 @@
+import sys
 from pathlib import Path
 
 import pytest
 
-from regard.base import ConfigError
+from regard.base import ConfigError, MissingExtra
 from regard.cli.pictures import CHUNK, check_format, chunks, numbered
 
 
@@ -23,3 +24,10 @@ def test_all_pictures_in_their_order_some_at_a_time() -> None:
     parts = list(chunks(names))
     assert [len(part) for part in parts] == [CHUNK, CHUNK, 1]
     assert [name for part in parts for name in part] == names
+
+
+def test_what_draws_is_checked_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    check_format("--path", None, (".png",))
+    with pytest.raises(MissingExtra, match="--path needs matplotlib, which is not installed"):
+        check_format("--path", "a.png", (".png",))

@@ -1,8 +1,7 @@
-import io
-
 import pytest
+from tiny import Terminal
 
-from regard.cli.progress import Progress
+from regard.cli.progress import Counter, Progress
 from regard.train import Train
 
 
@@ -14,11 +13,6 @@ def tell(progress: Progress) -> None:
         progress("valid", {"kind": "valid", "step": 4, "loss": 3.0, "tokenized_bleu": 12.5, "seconds": 1.2})
         progress("saved", {"step": 4})
         progress("end", {"step": 4, "seconds": 1.2})
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.mark.parametrize("settings", [Train(steps=4), Train(seconds=0.3)])
@@ -76,3 +70,23 @@ def test_where_a_run_begins_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     first, second = capsys.readouterr().err.splitlines()
     assert first == "begins with the weights of runs/pairs; new: action.weight, action.bias"
     assert second == "begins with the weights of runs/seven in ram"
+
+
+def test_a_counter_shows_what_is_counted_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    with Counter("run on test") as progress:
+        progress("pictures", 0, 3)
+        progress("pictures", 3, 3)
+        progress("captions", 2, 3)
+    shown = terminal.getvalue()
+    for part in ("run on test, pictures   0% |", "3/3 [", "run on test, captions  67% |", "2/3 ["):
+        assert part in shown
+    assert "\n" not in shown
+    assert shown.rstrip(" ").endswith("\r")
+
+
+def test_a_counter_is_silent_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with Counter("run on test") as progress:
+        progress("pictures", 1, 3)
+    assert capsys.readouterr().err == ""

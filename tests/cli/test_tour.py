@@ -1,5 +1,6 @@
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -30,3 +31,15 @@ def test_tour_into_a_file_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixt
     (tmp_path / "taken").write_text("")
     assert main(["tour", "--out", str(tmp_path / "taken")]) == 2
     assert capsys.readouterr().err.startswith("regard: ")
+
+
+def test_without_matplotlib_it_ends_before_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert main(["tour", "--out", str(tmp_path / "tour")]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith(
+        "regard: regard tour needs matplotlib, which is not installed. Cure: pip install matplot"
+    )

@@ -153,6 +153,20 @@ def test_two_processes_train_one_model(text: Path, trained: Path, tmp_path: Path
 # ── pictures, from the first step to the report ─────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.parametrize("package", ["matplotlib", "PIL"])
+def test_what_is_missing_for_pictures_is_said_before_the_training(
+    package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    assert main(["train", "ram/mini", "--out", str(tmp_path / "run")]) == 2
+    name = "pillow" if package == "PIL" else package
+    said = (
+        f"regard: regard train ram/mini needs {name}, which is not installed. Cure: pip install {name}, or in a clone"
+    )
+    assert capsys.readouterr().err.startswith(said)
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.bare
 def test_a_model_learns_where_to_look(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """ram/mini as it stands: trained, evaluated, drawn, used, reported."""

@@ -163,3 +163,16 @@ def test_a_model_without_attention_has_no_picture(
     assert said.err == "regard: cho has no attention. Cure: draw a model that has.\n"
     assert said.out.strip()
     assert not (tmp_path / "a.png").exists()
+
+
+def test_without_matplotlib_nothing_is_translated_for_a_picture(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert main(["translate", str(trained), "the cat.", "--heatmap", "a.png"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith(
+        "regard: --heatmap needs matplotlib, which is not installed. Cure: pip install matplotli"
+    )
+    assert main(["translate", str(trained), "the cat."]) == 0

@@ -43,6 +43,13 @@ BAD = {  # what each bad picture is told
 ODD = ("plain.jpg", "grey.png", "cmyk.jpg", "clear.webp", "moving.gif", "dot.png", "large.png")
 
 
+class Terminal(io.StringIO):
+    """What commands take for a terminal, and what they show there."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 def write_text(folder: Path) -> Path:
     """All pairs as two files, as a table, and as a compressed table."""
     for side, name in enumerate(("a.en", "a.fr")):

@@ -200,5 +200,5 @@ def test_without_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ModuleNotFoundError(name="PIL")
 
     monkeypatch.setattr("importlib.import_module", missing)
-    with pytest.raises(MissingExtra, match=r"needs PIL.*regard\[vision\]"):
+    with pytest.raises(MissingExtra, match=r"needs PIL.*pip install pillow, or .*'\.\[vision\]'"):
         read_image(b"x")

@@ -79,15 +79,16 @@ def examples(model: Model, split: str, numbers: list[int]) -> list[Example]:
 
 
 @torch.no_grad()
-def overviews(model: Model, split: str, *, run: int = 0) -> list[Drawing]:
+def overviews(model: Model, split: str, *, run: int = 0, figures: Mapping[str, Any] | None = None) -> list[Drawing]:
     """Drawings of a whole run: what each glimpse is worth, or how open gates are by class and by layer.
 
-    They have the colour of the run, which is its place among those of a page.
+    They have the colour of the run, which is its place among those of a page. `figures` are those that `result` gave,
+    where the caller has them.
     """
     if model.kind != "classification":
         return []
     if hasattr(_retina(model), "glimpses"):
-        found = result(model, split)
+        found = result(model, split) if figures is None else figures
         if "by_glimpse" not in found:
             return []
         title = f"What each glimpse is worth, on {found['count']:,} pictures"

@@ -18,7 +18,7 @@ from regard.data.images import read_image
 from regard.models import MODELS
 from regard.recipes import Recipe
 from regard.recipes.figures import SHOWN
-from regard.tasks import Caption, Gazing, Prediction, Recognised, Score, Search
+from regard.tasks import Caption, Gazing, Prediction, Progress, Recognised, Score, Search
 from regard.tasks.search import check_search
 
 Several = list[Any] | tuple[Any, ...]  # of pictures; a string is a sequence too
@@ -166,11 +166,16 @@ class Model:
 
     # ── figures ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def evaluate(self, split: str = "test", *, beam: int | None = None, **settings: Any) -> Score:
+    def evaluate(
+        self, split: str = "test", *, beam: int | None = None, progress: Progress | None = None, **settings: Any
+    ) -> Score:
         """Every figure of the task on a split, with signatures and outputs: BLEU and others, or errors.
 
         Settings are those of a search (`length_penalty=0.6`), or of `Gazing` (`draws=8`) for pictures that are named.
+        `progress` is called with what is counted, how many are done, and of how many: ("sentences", 64, 1968).
         """
+        if progress is not None and hasattr(self.task, "viewer"):
+            self.task.viewer.progress = progress  # of features that are not there yet
         if not hasattr(self.task.config, "search"):
             if beam is not None:
                 raise ConfigError(f"a {self.kind} run does not search", got="beam")
@@ -178,10 +183,12 @@ class Model:
                 if name not in Gazing.__dataclass_fields__:
                     cure = did_you_mean(name, Gazing.__dataclass_fields__)
                     raise ConfigError(f"unknown setting {name!r} of an evaluation", cure=cure)
-            score: Score = self.task.evaluate(self.module, split, gazing=Gazing(**settings), full=True)
+            score: Score = self.task.evaluate(
+                self.module, split, gazing=Gazing(**settings), full=True, progress=progress
+            )
             return score
         how = self._search(beam, 1, settings)
-        score = self.task.evaluate(self.module, split, search=how, full=True)
+        score = self.task.evaluate(self.module, split, search=how, full=True, progress=progress)
         return replace(score, details={**score.details, "search": to_json(how)})
 
     def must_be(self, kind: str, given: str) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from regard.api.examples import Drawing, chosen, examples, overlaid, overviews
 from regard.api.model import Model, Picture
-from regard.base import ConfigError, require
+from regard.base import ConfigError, check_installed, require
 from regard.viz import save
 
 _DPI = 144  # one and a half times that of a page, so that pictures are sharp there
@@ -24,6 +24,7 @@ def draw(model: Model, split: str, folder: str | Path, *, samples: int = 4) -> l
     Captions: an overlay for each word. Squeeze-and-excitation: gates by class and by layer. Non-local blocks: what four
     places attend to. Translations: alignments. A model without attention has nothing to draw.
     """
+    check_installed("matplotlib", what="a drawing")
     several = examples(model, split, chosen(model, split, samples))
     drawings = [drawing for example in several for drawing in example.drawings] + overviews(model, split)
     written = []

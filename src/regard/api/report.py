@@ -9,9 +9,10 @@ from regard.api.examples import Drawing, Example, chosen, examples, overviews
 from regard.api.model import Model
 from regard.api.pictures import animated, as_png, rendered
 from regard.api.runs import length_curve, read_json, result
-from regard.base import ConfigError, RegardError, to_json
+from regard.base import ConfigError, RegardError, check_installed, to_json
 from regard.models import MODELS
 from regard.recipes.figures import SHOWN, data_name
+from regard.tasks import Progress
 from regard.train.records import METRICS
 from regard.viz import RunReport, Sample, report_page
 from regard.viz.embed import Picture, PlaceMap
@@ -31,8 +32,22 @@ CURVES = {"translation": "BLEU", "classification": "Error, %", "captioning": "BL
 SPEED = {"sentences_per_second": "sentences/s", "captions_per_second": "captions/s"}
 
 
-def report(runs: Sequence[Model], *, split: str = "test", samples: int = 8, title: str = "", intro: str = "") -> str:
-    """One self-contained HTML page for several runs of one task: scores, curves, examples with what they attend to."""
+def report(
+    runs: Sequence[Model],
+    *,
+    split: str = "test",
+    samples: int = 8,
+    title: str = "",
+    intro: str = "",
+    alignments_of: Model | None = None,
+    progress: Progress | None = None,
+) -> str:
+    """One self-contained HTML page for several runs of one task: scores, curves, examples with what they attend to.
+
+    Figures that are in the run folders are read; a run without them is evaluated first. Apart from that only the
+    examples are decoded. `alignments_of` is a translator whose translations and alignments of the same sentences are
+    shown beside the runs, which then have none; `progress` hears what is done of how much.
+    """
     if samples < 0:
         raise ConfigError("samples", got=samples, expected="0 or more")
     if not runs:
@@ -41,8 +56,14 @@ def report(runs: Sequence[Model], *, split: str = "test", samples: int = 8, titl
         got = ", ".join(f"{run.name} ({run.kind})" for run in runs)
         raise RegardError("these runs are of different tasks", got=got, cure="make one report for each task")
     shown = SHOWN[runs[0].kind]
-    names = _distinct([run.name for run in runs])
-    views = [_view(model, names[run], split, samples, run) for run, model in enumerate(runs)]
+    check_installed("matplotlib", *([] if runs[0].kind == "translation" else ["PIL"]), what="a report")
+    names = _distinct([run.name for run in [*runs, *([] if alignments_of is None else [alignments_of])]])
+    views = [
+        _view(model, name, split, samples, run, alignments_of is None, _named(name, progress))
+        for run, (model, name) in enumerate(zip(runs, names, strict=False))
+    ]
+    if alignments_of is not None:
+        views.append(_aligned(alignments_of, names[-1], views[0].samples))
     return report_page(
         views,
         title=title or " · ".join(names),
@@ -52,20 +73,45 @@ def report(runs: Sequence[Model], *, split: str = "test", samples: int = 8, titl
     )
 
 
-def _view(model: Model, name: str, split: str, samples: int, run: int) -> RunReport:
-    paper, found = MODELS[model.recipe.paper], result(model, split)
+def _named(name: str, progress: Progress | None) -> Progress:
+    """Tells the progress of one run under its name."""
+    return lambda what, done, of: None if progress is None else progress(f"{name}: {what}", done, of)
+
+
+def _view(model: Model, name: str, split: str, samples: int, run: int, aligned: bool, progress: Progress) -> RunReport:
+    found = result(model, split, progress=progress)
     records = _records(model.folder / METRICS)
-    several = examples(model, split, chosen(model, split, samples))
+    numbers = chosen(model, split, samples)
+    progress("examples", 0, len(numbers))
+    shown = []
+    for place, example in enumerate(examples(model, split, numbers)):
+        shown.append(_sample(model, example, place, aligned))
+        progress("examples", place + 1, len(numbers))
     return RunReport(
         name,
-        description=f"{paper.title} ({paper.year}) {paper.link}",
+        description=_paper(model),
         scores=_scores(model.kind, found),
         facts=_facts(model, split, found, records),
         curves=[record for record in records if record["kind"] != "end"],
         lengths=length_curve(found) if "lengths" in found else (),
-        samples=[_sample(model, example, place) for place, example in enumerate(several)],
-        pictures=[_picture(drawing) for drawing in overviews(model, split, run=run)],
+        samples=shown,
+        pictures=[_picture(drawing) for drawing in overviews(model, split, run=run, figures=found)],
     )
+
+
+def _aligned(model: Model, name: str, samples: Sequence[Sample]) -> RunReport:
+    """What a model makes of the sentences of these samples, and where it looks: its examples, and nothing else."""
+    said = model.translate([sample.source_text for sample in samples])
+    shown = [
+        _translation(model, Example(one.source, sample.reference_text, one.text, said=one), place)
+        for place, (one, sample) in enumerate(zip(said, samples, strict=True))
+    ]
+    return RunReport(name, description=_paper(model), samples=shown)
+
+
+def _paper(model: Model) -> str:
+    paper = MODELS[model.recipe.paper]
+    return f"{paper.title} ({paper.year}) {paper.link}"
 
 
 def _scores(kind: str, found: dict[str, Any]) -> dict[str, str]:
@@ -112,7 +158,9 @@ def _data(model: Model) -> str:
     return str(model.recipe.task.corpus) if model.kind == "translation" else data_name(model.recipe.task)
 
 
-def _sample(model: Model, example: Example, place: int) -> Sample:
+def _sample(model: Model, example: Example, place: int, aligned: bool) -> Sample:
+    if model.kind == "translation" and not aligned:
+        return Sample(example.source, example.reference, example.output)
     if model.kind == "translation":
         return _translation(model, example, place)
     pictures = [_picture(drawing) for drawing in example.drawings]

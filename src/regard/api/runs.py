@@ -15,7 +15,7 @@ from regard.api.model import Model
 from regard.base import ConfigError, RegardError, did_you_mean, environment, write_atomically
 from regard.models import MODELS
 from regard.recipes import Recipe, build_model, build_task, load_recipe, load_task, save_recipe
-from regard.tasks import TASKS, Score
+from regard.tasks import TASKS, Progress, Score
 from regard.train import (
     CheckpointError,
     Trainer,
@@ -91,12 +91,12 @@ def write_result(model: Model, score: Score, *, name: str | None = None) -> Path
     return write_atomically(model.folder / (name or f"result_{split}.json"), content)
 
 
-def result(model: Model, split: str) -> dict[str, Any]:
+def result(model: Model, split: str, *, progress: Progress | None = None) -> dict[str, Any]:
     """The figures of a split: those in the run folder, or new ones where there are none, or older ones than weights."""
     path, final = model.folder / f"result_{split}.json", model.folder / FINAL
     if path.exists() and not (final.exists() and final.stat().st_mtime_ns > path.stat().st_mtime_ns):
         return read_json(path, cure="delete it: the run is then evaluated again")
-    score = model.evaluate(split)
+    score = model.evaluate(split, progress=progress)
     if is_writable(model.folder):
         write_result(model, score)
     return _content(model, score)

@@ -9,7 +9,7 @@ from regard.base.errors import (
     RegardError,
     ShapeError,
 )
-from regard.base.extras import require
+from regard.base.extras import check_installed, require
 from regard.base.files import write_atomically
 from regard.base.runtime import environment
 
@@ -20,6 +20,7 @@ __all__ = [
     "MissingExtra",
     "RegardError",
     "ShapeError",
+    "check_installed",
     "did_you_mean",
     "environment",
     "fill",

@@ -34,4 +34,4 @@ class ImplementationUnavailable(RegardError):  # noqa: N818 - says what happened
 
 
 class MissingExtra(RegardError, ImportError):  # noqa: N818
-    """An optional dependency is not installed."""
+    """A package that this needs is not installed."""

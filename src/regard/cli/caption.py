@@ -4,7 +4,7 @@ import sys
 from argparse import Namespace
 
 from regard import api
-from regard.base import RegardError
+from regard.base import RegardError, check_installed
 from regard.cli.pictures import check_format, chunks, numbered
 from regard.cli.searching import search_settings
 from regard.tasks import Caption
@@ -17,6 +17,7 @@ def caption(asked: Namespace) -> None:
 
     With --beside the captions of the other runs follow, each after what tells the runs apart.
     """
+    check_installed("PIL", what="regard caption")
     check_format("--overlay", asked.overlay, FORMATS)
     models = [api.load(run, device=asked.device) for run in (asked.run, *asked.beside)]
     for model in models:

@@ -6,7 +6,7 @@ from argparse import Namespace
 import torch
 
 from regard import api
-from regard.base import RegardError
+from regard.base import RegardError, check_installed
 from regard.cli.pictures import check_format, chunks, numbered
 from regard.viz import save
 from regard.viz.heatmap import FORMATS
@@ -14,6 +14,7 @@ from regard.viz.heatmap import FORMATS
 
 def classify(asked: Namespace) -> None:
     """Print what each picture shows, how sure that is, and in how many glimpses; of several, the name before it."""
+    check_installed("PIL", what="regard classify")
     check_format("--path", asked.path, (*FORMATS, ".gif"))
     model = api.load(asked.run, device=asked.device)
     model.must_be("classification", "pictures")

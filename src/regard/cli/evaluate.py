@@ -3,6 +3,7 @@
 from argparse import Namespace
 
 from regard import api
+from regard.cli.progress import Counter
 from regard.cli.searching import evaluation_settings
 from regard.recipes.figures import SHOWN
 from regard.tasks import Score
@@ -12,7 +13,9 @@ def evaluate(asked: Namespace) -> None:
     """Judge a run on a test set and print what came out; figures and outputs stay in the run folder."""
     model = api.load(asked.run, device=asked.device)
     split = asked.split or api.first_test(model)
-    score = model.evaluate(split, beam=asked.beam, **evaluation_settings(model, asked.settings))
+    settings = evaluation_settings(model, asked.settings)
+    with Counter(f"{model.name} on {split}") as progress:
+        score = model.evaluate(split, beam=asked.beam, progress=progress, **settings)
     tell(model, score)
     if "lengths" in score.details:
         print("\n  words of the source   sentences   BLEU, tokenised")

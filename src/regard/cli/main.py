@@ -12,6 +12,7 @@ from regard import __version__
 from regard.base.errors import RegardError
 
 EXAMPLES = """examples:
+  regard tour                                    what attention is, in a minute: look-up, scores, alignments
   regard demo                                    train with and without attention on embedded data, and compare
   regard list                                    every recipe, with the paper's number and ours
   regard train bahdanau/plain_en_fr --set train.steps=500 model.align=entmax
@@ -37,7 +38,8 @@ def parser() -> argparse.ArgumentParser:
 
     demo = commands.add_parser("demo", help="the main job on embedded data: with attention, without, and a report")
     demo.add_argument("--out", default="demo", metavar="FOLDER", help="where runs and report go (default: demo)")
-    demo.add_argument("--seconds", type=float, default=125.0, help="training time of each model (default: 125)")
+    demo.add_argument("--seconds", type=float, default=1200.0,
+                      help="stop training after so many, however little was learnt (default: 1200)")  # fmt: skip
 
     train = commands.add_parser("train", help="train a recipe")
     train.add_argument("recipe", help="its name, as `regard list` has it")
@@ -120,8 +122,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (RegardError, OSError) as error:
         print("regard:", *_told(error).splitlines(), file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("\nregard: stopped", file=sys.stderr)
+    except KeyboardInterrupt as error:
+        print(f"\nregard: {str(error) or 'stopped'}", file=sys.stderr)
         return 130
     return 0
 

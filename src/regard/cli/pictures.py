@@ -3,14 +3,17 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from regard.base import ConfigError
+from regard.base import ConfigError, check_installed
 
 CHUNK = 64  # pictures that are looked at together
 
 
 def check_format(flag: str, path: str | None, formats: tuple[str, ...]) -> None:
-    """Before any work: whether a picture can be written in this format."""
-    if path is not None and Path(path).suffix.lower() not in formats:
+    """Before any work: whether a picture can be written in this format, and drawn at all."""
+    if path is None:
+        return
+    check_installed("matplotlib", what=flag)
+    if Path(path).suffix.lower() not in formats:
         got, expected = repr(Path(path).suffix), f"one of {', '.join(formats)}"
         raise ConfigError(f"{flag}: unknown picture format", got=got, expected=expected)
 

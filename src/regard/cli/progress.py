@@ -1,4 +1,4 @@
-"""The progress bar of a training: loss, speed, time left."""
+"""Bars: of a training, with loss, speed and time left; and of work that counts what is done."""
 
 import sys
 from collections.abc import Mapping
@@ -60,3 +60,42 @@ class Progress:
 
     def _say(self, line: str) -> None:
         self.bar.write(line, file=sys.stderr)
+
+
+class Counter:
+    """Call it with what is counted, how many are done, and of how many. Without a terminal it shows nothing.
+
+    The bar goes when all is done, or when something else is counted: what follows it is the answer.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name, self.what = name, ""
+        self.bar: Any = None
+
+    def __call__(self, what: str, done: int, of: int) -> None:
+        """So many are done."""
+        if self.bar is None or what != self.what or of != self.bar.total:
+            self.close()
+            self.what = what
+            self.bar = tqdm(
+                total=of,
+                desc=f"{self.name}, {what}",
+                disable=None,  # no bar where stderr is no terminal
+                leave=False,
+                dynamic_ncols=True,
+                bar_format="{desc} {percentage:3.0f}% |{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}]",
+            )
+        self.bar.update(done - self.bar.n)
+        self.bar.refresh()
+
+    def close(self) -> None:
+        """Take the bar away."""
+        if self.bar is not None:
+            self.bar.close()
+            self.bar = None
+
+    def __enter__(self) -> "Counter":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from regard import api
 from regard.base import ConfigError, write_atomically
+from regard.cli.progress import Counter
 
 
 def report(asked: Namespace) -> None:
@@ -13,5 +14,6 @@ def report(asked: Namespace) -> None:
         raise ConfigError(f"{asked.out} is a folder", cure=f"name a file: {Path(asked.out) / 'report.html'}")
     runs = [api.load(run) for run in asked.runs]
     split = asked.split or api.first_test(runs[0])
-    page = api.report(runs, split=split, samples=asked.samples)
+    with Counter("report") as progress:
+        page = api.report(runs, split=split, samples=asked.samples, progress=progress)
     print(write_atomically(asked.out, page).resolve())

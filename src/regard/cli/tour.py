@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from regard.align import Align, Entmax, LocalMonotonic, Softmax, Sparsemax, TopK
 from regard.attention import Attention, Sinusoidal, lookup, trace
+from regard.base import check_installed
 from regard.score import Additive, Cosine, Distance, Dot, General, Location, ScaledDot, Score
 from regard.viz import heatmap, heatmaps, save
 
@@ -16,6 +17,7 @@ DIM, STEPS = 16, 40
 
 def tour(out: str) -> None:
     """Print the look-ups and the table of scores; draw the pictures into the folder `out`."""
+    check_installed("matplotlib", what="regard tour")
     folder = Path(out)
     torch.manual_seed(0)
     _look_up()

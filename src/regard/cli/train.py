@@ -5,9 +5,9 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from regard import api
-from regard.base import ConfigError, MissingExtra
+from regard.base import ConfigError, check_installed
 from regard.cli.evaluate import tell
-from regard.cli.progress import Progress
+from regard.cli.progress import Counter, Progress
 from regard.models import MODELS
 from regard.recipes import RECIPES, Recipe, change, find_recipe, load_recipe, with_files
 from regard.recipes.figures import SHOWN
@@ -21,6 +21,8 @@ def train(asked: Namespace) -> None:
     folder = Path(asked.out or Path("runs") / asked.recipe.replace("/", "_"))
     recipe = _recipe(asked, folder)
     kind = MODELS[recipe.paper].task
+    if kind != "translation":
+        check_installed("matplotlib", "PIL", what=f"regard train {asked.recipe}")  # for what it draws at the end
     with joined(asked.device) as world:
         fitted = api.fit_device(recipe, world)
         saved = checkpoints(folder / "checkpoints") if asked.resume else []
@@ -44,15 +46,12 @@ def train(asked: Namespace) -> None:
 def _show(model: api.Model, folder: Path) -> None:
     """What a model of pictures can do now: its figures on the test set, and pictures of where it looked."""
     split = api.first_test(model)
-    score = model.evaluate(split)
+    with Counter(f"{model.name} on {split}") as progress:
+        score = model.evaluate(split, progress=progress)
     api.write_result(model, score)
     print()
     tell(model, score)
-    try:
-        drawn = api.draw(model, split, folder / PICTURES)
-    except MissingExtra as error:
-        print(f"\nno pictures: {error}")
-        drawn = []
+    drawn = api.draw(model, split, folder / PICTURES)
     if drawn:
         print("\nPictures:", *drawn, sep="\n  ")
     print(f"\nnext: regard report {folder}, or regard {SHOWN[model.kind].use} {folder} picture.png")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from regard import api
-from regard.base import ConfigError, RegardError
+from regard.base import ConfigError, RegardError, check_installed
 from regard.cli.searching import search_settings
 from regard.tasks import Prediction
 from regard.viz.heatmap import FORMATS
@@ -38,6 +38,8 @@ def _check(asked: Namespace) -> None:
         raise ConfigError("text and --file exclude each other", cure="give one of them")
     if asked.heads and asked.heatmap is None:
         raise ConfigError("--heads needs --heatmap", cure="--heatmap heads.png")
+    if asked.heatmap is not None:
+        check_installed("matplotlib", what="--heatmap")
     if asked.heatmap is not None and Path(asked.heatmap).suffix.lower() not in FORMATS:
         got = repr(Path(asked.heatmap).suffix)
         raise ConfigError("unknown picture format", got=got, expected=f"one of {', '.join(FORMATS)}")

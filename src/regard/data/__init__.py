@@ -1,4 +1,4 @@
-"""Text for translation: files to sentence pairs, sentences to ids, ids to batches."""
+"""From files to batches: sentence pairs, pictures and captions, each with a position that can be saved."""
 
 from collections.abc import Callable
 from typing import Any

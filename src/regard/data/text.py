@@ -260,7 +260,7 @@ class WordCodec:
 
 @dataclass(frozen=True)
 class SubwordCodec:
-    """Subwords by sentencepiece (`pip install 'regard[text]'`), with the same special ids as `Vocabulary`."""
+    """Subwords by sentencepiece, with the same special ids as `Vocabulary`."""
 
     model: bytes = field(repr=False)
 

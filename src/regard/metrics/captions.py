@@ -230,7 +230,7 @@ def _keep(table: dict[Any, Any], key: Any, value: tuple[int, int, int]) -> None:
 def meteor(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> Measured:
     """METEOR 1.5 (Denkowski & Lavie 2014), by the published program; it needs Java and the extra `captions`."""
     if why := reason_against_meteor():
-        cure = "install Java and pip install 'regard[captions]', or use meteor_exact_stem"
+        cure = "install Java, and pip install pycocoevalcap; or use meteor_exact_stem"
         raise ImplementationUnavailable(f"METEOR 1.5 cannot run here: {why}", cure=cure)
     tokenized_bleu(hypotheses, references)  # for its checks
     program = require("pycocoevalcap.meteor.meteor", extra="captions").Meteor()

@@ -172,21 +172,30 @@ class ConvS2S(Translator):
 
     def step(self, tokens: Int[Tensor, " n"], state: State) -> Step:
         """One word, from the last k − 1 inputs of each layer; the weights are the mean of all layers'."""
-        logits, state = self._write(tokens.unsqueeze(1), state, need_weights=True)
-        weights = [weights for weights in state.previous if weights is not None]
-        return Step(logits.squeeze(1), state, torch.stack(weights).mean(0))
+        logits, state, weights = self._write(tokens.unsqueeze(1), state, need_weights=True)
+        assert weights is not None
+        return Step(logits.squeeze(1), state, weights.squeeze(1))
 
-    def forward(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"], inputs: Int[Tensor, "b t"]) -> Translated:
-        """All words at once. Weights are not collected, so every attention takes its fast path; a trace sees them."""
-        logits, _ = self._write(inputs, self.init_state(self.encode(source, lengths)), need_weights=False)
-        return Translated(logits, None)
+    def forward(
+        self,
+        source: Int[Tensor, "b k"],
+        lengths: Int[Tensor, " b"],
+        inputs: Int[Tensor, "b t"],
+        *,
+        need_weights: bool = False,
+    ) -> Translated:
+        """All words at once; weights, if asked for, are the mean of all layers', as in `step`."""
+        state = self.init_state(self.encode(source, lengths))
+        logits, _, weights = self._write(inputs, state, need_weights=need_weights)
+        return Translated(logits, weights)
 
     def _write(
         self, tokens: Int[Tensor, "n t"], state: State, *, need_weights: bool
-    ) -> tuple[Float[Tensor, "n t v"], State]:
+    ) -> tuple[Float[Tensor, "n t v"], State, Float[Tensor, "n t k"] | None]:
+        """Logits, the state after them, and the mean of the layers' weights if it is asked for."""
         embedded = self.dropout(self.target_place(self.target(tokens), offset=state.time))  # g
         x = self.target_in(embedded)
-        caches, previous = [], []
+        caches, seen = [], []
         for layer, cache, keys, before in zip(self.decoder, state.caches, state.keys, state.previous, strict=True):
             assert isinstance(layer, DecoderBlock)
             window = torch.cat([cache, self.dropout(x)], 1)  # nothing later than the word itself
@@ -204,10 +213,13 @@ class ConvS2S(Translator):
             attended = (layer.to_output(context) + hidden) * HALF
             x = (attended + x) * HALF
             caches.append(window[:, tokens.shape[1] :])
-            previous.append(None if out.weights is None else out.weights[:, -1])
+            seen.append(out.weights)
         logits: Tensor = self.to_logits(self.dropout(self.target_out(x)))
         time = state.time + tokens.shape[1]
-        return logits, state._replace(caches=tuple(caches), previous=tuple(previous), time=time)
+        weights = [each for each in seen if each is not None]
+        previous = tuple(each[:, -1] for each in weights) if weights else (None,) * len(seen)
+        state = state._replace(caches=tuple(caches), previous=previous, time=time)
+        return logits, state, torch.stack(weights).mean(0) if weights else None
 
 
 def _linear(inputs: int, outputs: int, *, gain: float = 1.0, dropout: float = 0.0) -> nn.Linear:

@@ -71,8 +71,15 @@ class Cho(Translator):
         logits, state = self._write(self.target(tokens).unsqueeze(1), state)
         return Step(logits.squeeze(1), state, None)
 
-    def forward(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"], inputs: Int[Tensor, "b t"]) -> Translated:
-        """All words at once: without attention nothing has to wait."""
+    def forward(
+        self,
+        source: Int[Tensor, "b k"],
+        lengths: Int[Tensor, " b"],
+        inputs: Int[Tensor, "b t"],
+        *,
+        need_weights: bool = False,
+    ) -> Translated:
+        """All words at once: without attention nothing has to wait, and there are no weights to ask for."""
         state = self.init_state(self.encode(source, lengths))
         return Translated(self._write(self.dropout(self.target(inputs)), state)[0], None)
 
@@ -131,8 +138,15 @@ class Sutskever(Translator):
         logits, state = self._write(self.target(tokens).unsqueeze(1), state)
         return Step(logits.squeeze(1), state, None)
 
-    def forward(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"], inputs: Int[Tensor, "b t"]) -> Translated:
-        """All words at once."""
+    def forward(
+        self,
+        source: Int[Tensor, "b k"],
+        lengths: Int[Tensor, " b"],
+        inputs: Int[Tensor, "b t"],
+        *,
+        need_weights: bool = False,
+    ) -> Translated:
+        """All words at once; there are no weights to ask for."""
         state = self.init_state(self.encode(source, lengths))
         return Translated(self._write(self.target(inputs), state)[0], None)
 

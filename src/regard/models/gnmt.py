@@ -113,8 +113,15 @@ class GNMT(Translator):
         top, upper = self._rise(state.bottom.hidden.unsqueeze(1), context.unsqueeze(1), state.upper)
         return Step(self.to_logits(top).squeeze(1), state._replace(upper=upper), state.previous)
 
-    def forward(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"], inputs: Int[Tensor, "b t"]) -> Translated:
-        """The bottom layer word after word, each layer above over all words at once."""
+    def forward(
+        self,
+        source: Int[Tensor, "b k"],
+        lengths: Int[Tensor, " b"],
+        inputs: Int[Tensor, "b t"],
+        *,
+        need_weights: bool = False,
+    ) -> Translated:
+        """The bottom layer word after word, each layer above over all words at once; weights if asked for."""
         state = self.init_state(self.encode(source, lengths))
         bottoms, contexts, weights = [], [], []
         for word in self.target(inputs).unbind(1):
@@ -123,7 +130,7 @@ class GNMT(Translator):
             contexts.append(context)
             weights.append(state.previous)
         top, _ = self._rise(torch.stack(bottoms, 1), torch.stack(contexts, 1), state.upper)
-        return Translated(self.to_logits(top), torch.stack(weights, 1))
+        return Translated(self.to_logits(top), torch.stack(weights, 1) if need_weights else None)
 
     def _advance(self, word: Float[Tensor, "n m"], state: State) -> tuple[State, Float[Tensor, "n c"]]:
         """The context a_i, and the bottom layer after it."""

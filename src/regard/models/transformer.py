@@ -147,13 +147,21 @@ class Transformer(Translator):
         needs = {*getattr(attention.score, "needs", ()), *getattr(attention.align, "needs", ())}
         return bool(needs & {"previous", "step"})
 
-    def forward(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"], inputs: Int[Tensor, "b t"]) -> Translated:
-        """All words at once. Weights are not collected, so every attention takes its fast path; a trace sees them."""
+    def forward(
+        self,
+        source: Int[Tensor, "b k"],
+        lengths: Int[Tensor, " b"],
+        inputs: Int[Tensor, "b t"],
+        *,
+        need_weights: bool = False,
+    ) -> Translated:
+        """All words at once; weights, if asked for, are the mean over the heads of the last layer, as in `step`."""
         state = self.init_state(self.encode(source, lengths))
         x = self._embed(self.target, inputs, 0)
         for layer, memory in zip(self.decoder, state.memories.value, strict=True):
-            x, _, _ = layer(x, memory, mask=state.allowed.value)
-        return Translated(self.to_logits(self.decoder_norm(x)), None)
+            seen = need_weights and layer is self.decoder[-1]
+            x, _, out = layer(x, memory, mask=state.allowed.value, need_weights=seen)
+        return Translated(self.to_logits(self.decoder_norm(x)), out.weights.mean(1) if need_weights else None)
 
     def _embed(self, table: nn.Embedding, tokens: Int[Tensor, "b t"], offset: int) -> Float[Tensor, "b t d"]:
         words = table(tokens) * math.sqrt(self.config.dim)  # 3.4

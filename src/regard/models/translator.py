@@ -20,7 +20,7 @@ class Translated(NamedTuple):
     """A whole batch at once: what training needs."""
 
     logits: Tensor  # [b t v]
-    weights: Tensor | None  # [b t k]; None without attention
+    weights: Tensor | None  # [b t k], those that `step` gives; None without attention, or without `need_weights`
 
 
 class Translator(nn.Module):
@@ -38,8 +38,19 @@ class Translator(nn.Module):
         """Logits [n v] for the word after `tokens`, the new state, and the weights [n k] of this step."""
         raise NotImplementedError
 
-    def forward(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"], inputs: Int[Tensor, "b t"]) -> Translated:
-        """Logits [b t v] for the word after each of `inputs` (BOS first), given all words before it."""
+    def forward(
+        self,
+        source: Int[Tensor, "b k"],
+        lengths: Int[Tensor, " b"],
+        inputs: Int[Tensor, "b t"],
+        *,
+        need_weights: bool = False,
+    ) -> Translated:
+        """Logits [b t v] for the word after each of `inputs` (BOS first), given all words before it.
+
+        With `need_weights` there are also the weights [b t k] of each step. Training does without them, so that
+        attention can take its fast path; `decode` and `Model.translate` always have those of what they found.
+        """
         raise NotImplementedError
 
 

@@ -5,7 +5,7 @@ from regard.tasks.classification import Classification, Recognised
 from regard.tasks.features import EncoderConfig, Viewer
 from regard.tasks.judging import ClassificationConfig, Gazing
 from regard.tasks.search import Prediction, Search, translate_texts
-from regard.tasks.task import Batch, Batches, Kept, Kind, Loss, Score, Task
+from regard.tasks.task import Batch, Batches, Kept, Kind, Loss, Progress, Score, Task
 from regard.tasks.translation import Translation, TranslationConfig, read_splits
 
 TASKS: dict[str, Kind] = {
@@ -29,6 +29,7 @@ __all__ = [
     "Kind",
     "Loss",
     "Prediction",
+    "Progress",
     "Recognised",
     "Score",
     "Search",

@@ -24,9 +24,9 @@ from regard.decode import Hypothesis
 from regard.metrics.captions import caption_bleu, score_captions
 from regard.nn.loss import token_loss
 from regard.tasks.caption_loss import doubly_stochastic, hard_loss, twice
-from regard.tasks.features import CHUNK, EncoderConfig, Progress, Viewer
+from regard.tasks.features import CHUNK, EncoderConfig, Viewer
 from regard.tasks.search import Search, check_search, find_best, search_signature
-from regard.tasks.task import Loss, Score
+from regard.tasks.task import Loss, Progress, Score
 
 DATASETS: dict[str, Callable[[], dict[str, Captions]]] = {"flickr8k": flickr8k, "shapes": shapes}
 VOCABULARY = "vocabulary.json"
@@ -207,7 +207,15 @@ class Captioning:
     # ── evaluation ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     @torch.no_grad()
-    def evaluate(self, model: nn.Module, split: str, *, search: Search | None = None, full: bool = False) -> Score:
+    def evaluate(
+        self,
+        model: nn.Module,
+        split: str,
+        *,
+        search: Search | None = None,
+        full: bool = False,
+        progress: Progress | None = None,
+    ) -> Score:
         """Loss and greedy BLEU of a split; with `full` the beam, and every measure of `metrics`."""
         if split not in self.splits:
             raise ConfigError("unknown split", got=repr(split), expected=f"one of {', '.join(self.splits)}")
@@ -216,11 +224,11 @@ class Captioning:
         model.eval()
         try:
             start = time.perf_counter()
-            shown = self._plain(model, split)
+            shown = self._plain(model, split, progress)
             encoding = time.perf_counter() - start
             figures = {"loss": self._mean_loss(model, split, shown, how)}
             start = time.perf_counter() - encoding
-            found = [several[0] for several in self._search(model, shown, how)]
+            found = [several[0] for several in self._search(model, shown, how, progress)]
             seconds = time.perf_counter() - start
         finally:
             model.train(was_training)
@@ -276,7 +284,9 @@ class Captioning:
         facts = (found.score, found.log_prob, found.finished)
         return Caption(name, " ".join(tokens), tokens, *facts, grid, box, weights, image)
 
-    def _search(self, model: Any, shown: Shaped[Tensor, "..."], how: Search) -> list[list[Hypothesis]]:
+    def _search(
+        self, model: Any, shown: Shaped[Tensor, "..."], how: Search, progress: Progress | None = None
+    ) -> list[list[Hypothesis]]:
         """The best captions of what is shown, `batch_tokens` / beams / 4 pictures at a time."""
         check_search(how)
         found: list[list[Hypothesis]] = []
@@ -287,6 +297,8 @@ class Captioning:
                 "min_steps": how.min_steps, "forbidden": (PAD, BOS, UNK),
             }  # fmt: skip
             found += find_best(model, state, how, **options)
+            if progress is not None:
+                progress("captions", len(found), len(shown))
         return found
 
     def _mean_loss(self, model: nn.Module, split: str, shown: Float[Tensor, "m k d"], how: Search) -> float:
@@ -322,7 +334,7 @@ class Captioning:
                 self._held[key] = self.viewer.features(captions, mirrored=config.mirrored and train, device=device)
         return self._held[key]
 
-    def _plain(self, model: nn.Module, split: str) -> Float[Tensor, "n k d"]:
+    def _plain(self, model: nn.Module, split: str, progress: Progress | None = None) -> Float[Tensor, "n k d"]:
         """Features of a split without chance: no mirror images, the middle of larger views; each picture once."""
         store = self._store(split, _device(model))[: len(self.splits[split])]
         if not self.config.finetune:
@@ -330,7 +342,12 @@ class Captioning:
         margin = self.config.jitter // 2 if split == "train" else 0
         middle = slice(margin, margin + self.config.encoder.size)
         inside: Any = model
-        return torch.cat([inside.see(part[..., middle, middle]) for part in torch.split(store, CHUNK)])
+        seen: list[Tensor] = []
+        for start in range(0, len(store), CHUNK):
+            seen.append(inside.see(store[start : start + CHUNK, ..., middle, middle]))
+            if progress is not None:
+                progress("pictures", min(start + CHUNK, len(store)), len(store))
+        return torch.cat(seen)
 
     def _shown(self, numbers: Int[Tensor, " b"]) -> Shaped[Tensor, "..."]:
         """What the model sees of some training pictures, with chance."""

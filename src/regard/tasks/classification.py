@@ -36,7 +36,7 @@ from regard.data.pictures import (
 )
 from regard.data.svhn import svhn
 from regard.tasks.judging import ClassificationConfig, Gazing, judge
-from regard.tasks.task import Loss, Score
+from regard.tasks.task import Loss, Progress, Score
 
 Splits = dict[str, Pictures]
 DATASETS: dict[str, Callable[[], Splits]] = {"digits": digits, "mnist": mnist, "svhn": svhn, "cifar10": cifar10}
@@ -180,13 +180,21 @@ class Classification:
         return self._held[split]
 
     @torch.no_grad()
-    def evaluate(self, model: nn.Module, split: str, *, gazing: Gazing | None = None, full: bool = False) -> Score:
+    def evaluate(
+        self,
+        model: nn.Module,
+        split: str,
+        *,
+        gazing: Gazing | None = None,
+        full: bool = False,
+        progress: Progress | None = None,
+    ) -> Score:
         """Errors in percent: `error` of whole pictures, `label_error` of single labels where there are several."""
         gazing = Gazing() if gazing is None else gazing
         draws = self.config.draws if gazing.draws is None else gazing.draws
         pictures = self.held_out(split)
         start = time.perf_counter()
-        logits, steps, along = self._run(model, pictures, draws, gazing.options(model, draws))
+        logits, steps, along = self._run(model, pictures, draws, gazing.options(model, draws), progress)
         labels = pictures.labels
         real = labels != IGNORE
         found = logits.argmax(-1)
@@ -258,7 +266,7 @@ class Classification:
         return x.round().clamp(0, 255).to(torch.uint8)
 
     def _run(
-        self, model: nn.Module, pictures: Pictures, draws: int, options: dict[str, Any]
+        self, model: nn.Module, pictures: Pictures, draws: int, options: dict[str, Any], progress: Progress | None
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """On the CPU: log-probabilities [n s c], steps [n]; of one walk for one label, that after each glimpse [n t].
 
@@ -275,6 +283,8 @@ class Classification:
                     steps.append((sum(out.alive.sum(1).float() for out in outs) / len(outs)).cpu())
                 if draws <= 1 and getattr(outs[0], "every", None) is not None:
                     along.append(outs[0].every.argmax(-1).cpu())
+                if progress is not None:
+                    progress("pictures", int(rows[-1]) + 1, pictures.size)
         return torch.cat(parts), torch.cat(steps) if steps else None, torch.cat(along) if along else None
 
     # ── the parts ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -29,11 +29,11 @@ from regard.data.flickr8k import Captions
 from regard.data.images import fit_image, read_image
 from regard.data.sources import SOURCES
 from regard.nn.efficientnet import Backbone, Patches, efficientnet_lite0, sha256_of
+from regard.tasks.task import Progress
 
 ENCODERS = ("efficientnet_lite0", "patches")
 PUBLISHED = "efficientnet_lite0/efficientnet-lite0-57934424.pth"
 FILE = "encoder.safetensors"  # in a run folder
-Progress = Callable[[str, int, int], None]  # what, done, of how many
 CHUNK = 64  # pictures at a time
 _VERSION = 2  # of what is kept: a new one makes all kept files stale
 
@@ -63,7 +63,8 @@ class Viewer:
             raise ConfigError("task.encoder.name", got=repr(config.name), expected=expected, cure=cure)
         if config.size < 1:
             raise ConfigError("task.encoder.size", got=config.size, expected="1 or more", cure="224 and 320 are usual")
-        self.config, self.folder, self.progress = config, folder, progress  # type: EncoderConfig, Path | None, Progress | None
+        self.config, self.folder = config, folder
+        self.progress: Progress | None = progress
         self._own = module is not None
         if module is not None:
             self.encoder = module

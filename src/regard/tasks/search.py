@@ -14,6 +14,7 @@ from torch.nn.utils.parametrize import cached
 from regard.base import ConfigError
 from regard.data import BOS, EOS, SPECIALS, UNK, Codec, Pair, SubwordCodec, detokenize, evaluation_batches
 from regard.decode import Hypothesis, beam_search, consensus, greedy, sample
+from regard.tasks.task import Progress
 
 Weights = NDArray[np.float32]
 
@@ -55,9 +56,17 @@ class Prediction:
 
 @torch.no_grad()
 def translate_texts(
-    model: nn.Module, texts: Sequence[str], codecs: tuple[Codec, Codec], how: Search
+    model: nn.Module,
+    texts: Sequence[str],
+    codecs: tuple[Codec, Codec],
+    how: Search,
+    *,
+    progress: Progress | None = None,
 ) -> list[list[Prediction]]:
-    """The `nbest` translations of each text, in the order of the texts. A blank text stays blank."""
+    """The `nbest` translations of each text, in the order of the texts. A blank text stays blank.
+
+    `progress` is told how many sentences are done, after each batch.
+    """
     check_search(how)
     device = next(model.parameters()).device
     generator = None if how.temperature is None else torch.Generator(device).manual_seed(how.seed)
@@ -65,7 +74,7 @@ def translate_texts(
     asked = [number for number, ids in enumerate(encoded) if ids]
     pairs: list[Pair] = [(encoded[number], []) for number in asked]
     found: list[list[Prediction]] = [[_blank(text)] for text in texts]
-    was_training = model.training
+    done, was_training = len(texts) - len(asked), model.training
     model.eval()
     try:
         for batch in evaluation_batches(pairs, max_tokens=max(1, how.batch_tokens // how.beams)):
@@ -75,6 +84,9 @@ def translate_texts(
             for number, length, best in zip(batch.indices, batch.source_lengths.tolist(), several, strict=True):
                 text = texts[asked[number]]
                 found[asked[number]] = [_prediction(text, length, one, codecs, how) for one in best]
+            done += len(several)
+            if progress is not None:
+                progress("sentences", done, len(texts))
     finally:
         model.train(was_training)
     return found

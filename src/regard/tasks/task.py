@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+Progress = Callable[[str, int, int], None]  # what, done, of how many: "sentences", 64, 1968
+
 
 class Loss(NamedTuple):
     """What to minimise, summed over a batch, and what else to report.

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from regard.base import ConfigError, RegardError, did_you_mean, write_atomically
+from regard.base import ConfigError, RegardError, check_installed, did_you_mean, write_atomically
 from regard.data import (
     CORPORA,
     PAD,
@@ -32,7 +32,7 @@ from regard.data import (
 from regard.metrics import bleu, bleu_by_length, chrf, tokenized_bleu
 from regard.nn import token_divergence, token_loss
 from regard.tasks.search import Prediction, Search, check_search, translate_texts
-from regard.tasks.task import Loss, Score
+from regard.tasks.task import Loss, Progress, Score
 
 Splits = dict[str, ParallelText]
 SOURCE, TARGET = "source.json", "target.json"  # in a run folder
@@ -156,15 +156,30 @@ class Translation:
         return Loss(total, {"divergence": apart})
 
     @torch.no_grad()
-    def evaluate(self, model: nn.Module, split: str, *, search: Search | None = None, full: bool = False) -> Score:
+    def evaluate(
+        self,
+        model: nn.Module,
+        split: str,
+        *,
+        search: Search | None = None,
+        full: bool = False,
+        progress: Progress | None = None,
+    ) -> Score:
         """Loss and greedy BLEU (tokenised, lower-cased) of a split; with `full` the beam, and every score there is."""
+        if full:
+            check_installed("sacrebleu", what="an evaluation in BLEU and chrF")
         text = self.text(split)
+        if progress is not None:
+            progress("sentences", 0, text.size)
         device = next(model.parameters()).device
         was_training = model.training
         model.eval()
         try:
             figures = {"loss": self._mean_loss(model, split, device)}
-            found, seconds = self._translated(model, text.source, search or (self.config.search if full else Search(1)))
+            how = search or (self.config.search if full else Search(1))
+            start = time.perf_counter()
+            found = [several[0] for several in self.predict(model, text.source, how=how, progress=progress)]
+            seconds = time.perf_counter() - start
         finally:
             model.train(was_training)
         outputs = [prediction.text for prediction in found]
@@ -197,9 +212,12 @@ class Translation:
             }
         return Score(figures, best="tokenized_bleu", details=details)
 
-    def predict(self, model: nn.Module, texts: Sequence[str], *, how: Search | None = None) -> list[list[Prediction]]:
+    def predict(
+        self, model: nn.Module, texts: Sequence[str], *, how: Search | None = None, progress: Progress | None = None
+    ) -> list[list[Prediction]]:
         """The best translations of each text, best first, with weights [t k]."""
-        found = translate_texts(model, _cased(texts, self._lowers), self.codecs, how or self.config.search)
+        lines, search = _cased(texts, self._lowers), how or self.config.search
+        found = translate_texts(model, lines, self.codecs, search, progress=progress)
         return [[replace(one, source=text) for one in several] for text, several in zip(texts, found, strict=True)]
 
     def references(self, split: str) -> list[list[str]]:
@@ -207,11 +225,6 @@ class Translation:
         if self.config.corpus == "tatoeba_plain" and split in ("valid", "test") and not self._own:
             return tatoeba_plain_references(split)
         return [[line] for line in self.text(split).target]
-
-    def _translated(self, model: nn.Module, texts: Sequence[str], how: Search) -> tuple[list[Prediction], float]:
-        start = time.perf_counter()
-        found = [several[0] for several in self.predict(model, texts, how=how)]
-        return found, time.perf_counter() - start
 
     def _mean_loss(self, model: nn.Module, split: str, device: torch.device) -> float:
         """Nats a token, without smoothing."""
