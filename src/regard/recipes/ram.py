@@ -78,21 +78,23 @@ def sums() -> Recipe:
 
 def fully_connected() -> Recipe:
     """The baseline that sees all pixels of a cluttered 60×60."""
-    recipe = _recipe(FullyConnectedConfig(), Canvas(60, clutter=4), "cluttered 60×60", "13.2 (the paper)")
-    return replace(recipe, paper="fully_connected", train=BASELINE)
+    model, canvas = FullyConnectedConfig(), Canvas(60, clutter=4)
+    recipe = _recipe(model, canvas, "cluttered 60×60", "13.2 (the paper)", paper="fully_connected")
+    return replace(recipe, train=BASELINE)
 
 
 def convolutional() -> Recipe:
     """The baseline with eight filters of 10×10."""
-    recipe = _recipe(ConvolutionalConfig(), Canvas(60, clutter=4), "cluttered 60×60", "7.83 (the paper)")
-    return replace(recipe, paper="convolutional", train=BASELINE)
+    model, canvas = ConvolutionalConfig(), Canvas(60, clutter=4)
+    recipe = _recipe(model, canvas, "cluttered 60×60", "7.83 (the paper)", paper="convolutional")
+    return replace(recipe, train=BASELINE)
 
 
-def _recipe(model: Any, canvas: Canvas, note: str, published: str) -> Recipe:
+def _recipe(model: Any, canvas: Canvas, note: str, published: str, *, paper: str = "ram") -> Recipe:
     if isinstance(model, RAMConfig):
         model = replace(model, **WIDE)
     return Recipe(
-        paper="ram",
+        paper=paper,
         model=model,
         task=ClassificationConfig("mnist", canvas, batch_size=1024),
         train=TRAIN,
