@@ -95,7 +95,8 @@ Seed = Annotated[int, Range(least=0, most=2**63 - 1)]  # what torch and numpy bo
 Natural = Annotated[int, Range(least=0)]
 Count = Annotated[int, Range(least=1)]
 BatchSize = Annotated[int, Range(least=1, most=2**20)]  # rows that are held together
-VocabularySize = Annotated[int, Range(least=5, cure="four numbers are for padding, begin, end and unknown")]
+VOCABULARY = Range(least=5, most=1_000_000, cure="four are <pad>, <bos>, <eos> and <unk>; 8000 is usual")
+VocabularySize = Annotated[int, VOCABULARY]
 Vocabulary = Annotated[int, Range(least=0)]  # of a model; 0 until the data has filled it in
 Width = Annotated[int, Range(least=1, most=2**20)]  # of a layer; what fits into memory is asked when a model is built
 Few = Annotated[int, Range(least=1, most=1000)]  # layers, heads, glimpses: a module or a step of a loop each

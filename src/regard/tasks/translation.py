@@ -276,7 +276,8 @@ def _subwords(lines: Sequence[str], units: Literal["bpe", "unigram"], size: int)
     try:
         return SubwordCodec.train(lines, size=size, kind=units, max_lines=400_000)
     except ConfigError as error:
-        cure = f"task.vocabulary={size // 10} for little text, or task.units=words task.joint=false"
+        nearer = (error.cure or "").removeprefix("choose size=")
+        cure = f"task.vocabulary={nearer}, or task.units=words task.joint=false" if nearer.isdigit() else error.cure
         raise ConfigError(error.what, got=error.got, expected=error.expected, cure=cure) from error
 
 
