@@ -362,7 +362,7 @@ def test_nothing_is_seen_outside() -> None:
 
 
 def test_threads_see_their_own() -> None:
-    layer, barrier, found = MultiHead(4, num_heads=2), threading.Barrier(2, timeout=30), {}
+    layer, barrier, found = MultiHead(4, num_heads=2), threading.Barrier(2, timeout=1500), {}
 
     def work(length: int) -> None:
         with trace(layer) as seen:

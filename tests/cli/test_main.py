@@ -53,8 +53,7 @@ MISTAKES = {  # a command, and what it says; {here} is the folder where it runs
     f"{TRAIN} train.capture=perhaps": "train.capture: got 'perhaps'; expected true or false",
     f"{TRAIN} model.align=entmx": f"unknown align: got 'entmx'; expected one of {', '.join(ALIGNS)}. "
     "Cure: did you mean 'entmax'?",
-    f"{TRAIN} model.dropout=2": "there is no model of these sizes: got dropout probability has to be between 0 and 1, "
-    "but got 2.0. Cure: look at the settings model.….",
+    f"{TRAIN} model.dropout=2": "model.dropout: got 2.0; expected 0 ≤ dropout < 1",
     f"{TRAIN} paper=luong": "model and paper differ: got paper=luong and BahdanauConfig; expected LuongConfig. "
     "Cure: take a recipe of that paper: `regard list`.",
     f"{TRAIN} --device tpu": "unknown device: got 'tpu'; expected auto, cpu, cuda or cuda:0",

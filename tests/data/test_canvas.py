@@ -126,7 +126,7 @@ def test_the_sample_fits() -> None:
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"size": 20, "digits": 0}, "canvas.digits: got 0; expected 1 or more"),
+        ({"size": 20, "digits": 0}, "canvas.digits: got 0; expected 1 to 100"),
         ({"size": 20, "clutter": -1}, "canvas.clutter: got -1"),
         ({"size": 20, "digits": 3, "target": "pair"}, "canvas.target 'pair': got 3 digits; expected 2"),
         ({"clutter": 4}, "canvas.size: got none; expected a size for several digits or clutter"),

@@ -412,7 +412,7 @@ def test_two_processes_fetch_once(server: Server, listed: Listed, cache: Path) -
     time.sleep(0.2)
     server.go.set()
     for process in processes:
-        process.communicate(timeout=60)
+        process.communicate(timeout=1500)
         assert process.returncode == 0
     assert server.asked == [("/file", None)]
     assert files(cache) == {"file.gz"}

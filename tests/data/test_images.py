@@ -202,3 +202,41 @@ def test_without_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.import_module", missing)
     with pytest.raises(MissingExtra, match=r"needs PIL.*pip install pillow, or .*'\.\[vision\]'"):
         read_image(b"x")
+
+
+@pytest.mark.parametrize("kind", ["AVIF", "WEBP", "PNG", "JPEG", "GIF", "TIFF"])
+def test_damage_anywhere_is_our_error(tmp_path: Path, kind: str) -> None:
+    whole, random = io.BytesIO(), np.random.default_rng(0)
+    try:
+        Image.fromarray(random.integers(0, 256, (32, 32, 3), np.uint8)).save(whole, kind)
+    except (KeyError, OSError):  # a Pillow without this format
+        pytest.skip(f"no {kind}")
+    for place in random.integers(0, len(whole.getvalue()), 60):
+        damaged = bytearray(whole.getvalue())
+        damaged[place : place + 9] = random.bytes(9)
+        (tmp_path / "damaged").write_bytes(damaged)
+        with suppress(DataError):
+            read_image(tmp_path / "damaged")
+
+
+@pytest.mark.parametrize("error", [RuntimeError, MemoryError, AssertionError, RecursionError])
+def test_whatever_a_decoder_raises_names_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    def fail(*_: object) -> None:
+        raise error("Failed to decode frame 0:\nNo content")
+
+    Image.new("RGB", (4, 4)).save(tmp_path / "a.png")
+    monkeypatch.setattr("regard.data.images._decoded", fail)
+    with pytest.raises(
+        DataError, match=r"a\.png: the picture is broken: got Failed to decode frame 0:; expected a whol"
+    ):
+        read_image(tmp_path / "a.png")
+
+
+def test_a_file_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.data.images.MAX_BYTES", 1000)
+    with pytest.raises(DataError, match="/dev/zero: the file is too large: got more than 1,000 bytes; expected a pict"):
+        read_image("/dev/zero")
+    with pytest.raises(DataError, match="cannot be read: got embedded null byte"):
+        read_image("a\0b.png")

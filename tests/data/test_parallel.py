@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import io
 import lzma
 import os
 import re
@@ -15,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.base import ConfigError, RegardError
-from regard.data.parallel import DataError, ParallelText, read_lines, read_parallel, split_by_source
+from regard.data.parallel import OPENERS, DataError, ParallelText, read_lines, read_parallel, split_by_source
 
 PACK: dict[str, Callable[[bytes], bytes]] = {
     "": bytes,
@@ -208,3 +209,69 @@ def test_wrong_amounts() -> None:
     for amount in (-1, 1.0, 1.5):
         with pytest.raises(ConfigError, match="split_by_source test: got"):
             split_by_source(numbered(10), valid=1, test=amount)
+
+
+def test_a_line_without_end_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.data.parallel.MAX_LINE", 1000)
+    asked: list[int] = []
+
+    class Endless(io.BytesIO):
+        def readline(self, size: int | None = -1, /) -> bytes:
+            assert size is not None
+            assert size > 0, "a whole line was asked for"
+            asked.append(size)
+            return b"\x01" * size
+
+    (tmp_path / "a.gz").touch()
+    monkeypatch.setitem(OPENERS, ".gz", lambda path, mode: Endless())
+    text = r"a.gz, line 1: the line does not end: got more than 1,000 bytes; expected one sentence a line. Cure: look"
+    for read in (lambda path: list(read_lines(path)), lambda path: read_parallel(path, on_bad="drop")):
+        with pytest.raises(DataError, match=text):
+            read(tmp_path / "a.gz")
+    assert asked == [1001, 1001]
+
+
+def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.data.parallel.MAX_LINE", 2**16)
+    (tmp_path / "bomb.gz").write_bytes(gzip.compress(b"a" * 2**22))
+    with pytest.raises(DataError, match=r"bomb.gz, line 1: the line does not end"):
+        list(read_lines(tmp_path / "bomb.gz"))
+
+
+def test_more_text_than_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.tsv").write_text("a cat\tun chat\n" * 1000)
+    monkeypatch.setattr("regard.data.parallel.free_memory", lambda: 5000)
+    with pytest.raises(DataError, match=r"a.tsv: there is more text than memory: got \d\d lines so far. Cure: take a"):
+        read_parallel(tmp_path / "a.tsv")
+
+
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/null", "/dev/urandom"])
+def test_devices_are_no_text(device: str) -> None:
+    with pytest.raises(DataError, match=f"{device}: cannot be read: got a device; expected a file. Cure: name a file"):
+        list(read_lines(device))
+
+
+def test_a_pipe_is_a_text(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with subprocess.Popen(["sh", "-c", f"printf 'a\\tb\\nc\\td\\n' > {tmp_path / 'pipe'}"]):
+        assert read_parallel(tmp_path / "pipe").source == ["a", "c"]
+
+
+def test_a_name_that_no_file_has() -> None:
+    with pytest.raises(DataError, match="cannot be read: got embedded null byte"):
+        list(read_lines("a\0b"))
+
+
+@pytest.mark.parametrize(
+    ("content", "cure"),
+    [
+        ("café\n".encode("utf-16"), "convert the file: iconv -f utf-16 -t utf-8"),
+        ("tea\n".encode("utf-16-le"), "convert the file: iconv -f utf-16 -t utf-8"),  # valid UTF-8, with NULs
+        ("café\n".encode("latin1"), "convert the file: iconv -f latin1 -t utf-8"),
+        (gzip.compress(b"a line\n"), "convert the file: gunzip, or give its name the ending .gz"),
+    ],
+)
+def test_the_cure_fits_the_encoding(tmp_path: Path, content: bytes, cure: str) -> None:
+    (tmp_path / "a.txt").write_bytes(content)
+    with pytest.raises(DataError, match=rf"a.txt, line 1: invalid UTF-8: got byte 0x.* Cure: {cure}\.$"):
+        list(read_lines(tmp_path / "a.txt"))

@@ -106,11 +106,12 @@ def test_any_text_keeps_its_characters_and_its_tokens(text: str) -> None:
     assert detokenize(tokens).replace(" ", "") == "".join(tokens)
 
 
-def test_tokenize_takes_time_in_proportion() -> None:
-    for piece in ("a+", "-", "a.", "'", "l'", "1.", "a@", "www."):
-        start = time.perf_counter()
-        tokenize(piece * 30_000)
-        assert time.perf_counter() - start < 3, piece
+@pytest.mark.parametrize("piece", ["a+", "-", "a.", "'", "l'", "1.", "a@", "www."])
+def test_tokenize_takes_time_in_proportion(piece: str) -> None:
+    """By the processor's own count of this process, whatever else it does: half a second, or hours for a square."""
+    start = time.process_time()
+    tokenize(piece * 300_000)
+    assert time.process_time() - start < 120
 
 
 def test_vocabulary_order_and_limits() -> None:
@@ -254,10 +255,14 @@ def test_training_is_silent_and_the_same_in_every_process() -> None:
 
 
 def test_subword_errors() -> None:
-    with pytest.raises(ConfigError, match=r"SubwordCodec size: Vocabulary size too high .*: got 9000. Cure: choose"):
-        SubwordCodec.train(LINES, size=9000)
-    with pytest.raises(ConfigError, match=r"SubwordCodec size: Vocabulary size is smaller than .*: got 10. Cure"):
-        SubwordCodec.train(LINES, size=10)
+    for size, text in {
+        9000: r"SubwordCodec size: .* too high .* a value <= (\d+): got 9000. Cure: choose size=\1\.$",
+        10: r"SubwordCodec size: .* smaller than required_chars. 10 vs (\d+): got 10. Cure: choose size=\1\.$",
+        4: "SubwordCodec size: got 4; expected 5 or more",
+        2**31 - 1: "SubwordCodec size: got 2147483647; expected at most 1,000,000",
+    }.items():
+        with pytest.raises(ConfigError, match=text):
+            SubwordCodec.train(LINES, size=size)
     with pytest.raises(DataError, match="there is no text to train subwords on"):
         SubwordCodec.train(["", " "])
     with pytest.raises(DataError, match="this sentencepiece model does not fit: got no model; expected <pad> 0"):
@@ -282,5 +287,5 @@ def test_other_sentencepiece_models_are_refused() -> None:
 
 @pytest.mark.bare
 def test_unknown_kind() -> None:
-    with pytest.raises(ConfigError, match="SubwordCodec kind: got 'wordpiece'; expected 'bpe' or 'unigram'"):
+    with pytest.raises(ConfigError, match="SubwordCodec kind: got 'wordpiece'; expected one of bpe, unigram"):
         SubwordCodec.train(LINES, kind="wordpiece")  # type: ignore[arg-type]

@@ -70,7 +70,9 @@ def test_truncate() -> None:
     assert (truncate(torch.full((1, 3), -math.inf), top_k=2, top_p=0.5) == -math.inf).all()
 
 
-@pytest.mark.parametrize("options", [{"top_k": 1}, {"top_p": 1e-6}, {"temperature": 1e-4}, {"temperature": 1e-42}])
+@pytest.mark.parametrize(
+    "options", [{"top_k": 1}, *({name: value} for name in ("top_p", "temperature") for value in (1e-6, 1e-42, 1e-300))]
+)
 def test_the_limit_is_greedy(options: dict[str, Any]) -> None:
     expected = greedy(Constant(LOGITS), None, batch=3, bos=BOS, eos=EOS, max_steps=4)
     assert run(3, max_steps=4, **options) == expected

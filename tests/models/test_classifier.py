@@ -37,5 +37,5 @@ def test_the_equations() -> None:
 
 
 def test_filters_must_fit() -> None:
-    with pytest.raises(ConfigError, match="wider than the pictures: got 10 and 8"):
+    with pytest.raises(ConfigError, match="wider than the pictures: got width=10, image_size=8"):
         ConvolutionalConfig(image_size=8)

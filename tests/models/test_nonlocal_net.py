@@ -86,5 +86,5 @@ def test_errors() -> None:
         NonLocalNet(NonLocalConfig(blocks=4))
     with pytest.raises(ConfigError, match="stages: got 4; expected some of 1, 2, 3"):
         NonLocalNet(NonLocalConfig(stages=(2, 4)))
-    with pytest.raises(ConfigError, match="NonLocal kind: got 'cosine'"):
+    with pytest.raises(ConfigError, match=r"model.kind: got 'cosine'; expected one of gaussian, "):
         NonLocalNet(NonLocalConfig(kind="cosine"))

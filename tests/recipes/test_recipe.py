@@ -22,7 +22,7 @@ from regard.recipes import (
     with_files,
 )
 from regard.recipes.recipe import FORMAT
-from regard.tasks import Captioning, CaptioningConfig, Search, Translation
+from regard.tasks import Captioning, CaptioningConfig, ClassificationConfig, Search, Translation
 
 FILES = {name.partition("/")[0]: name.partition("/")[0] for name in RECIPES} | {"nonlocal": "nonlocal_net"}
 EVERY = pytest.mark.parametrize("name", RECIPES)
@@ -154,27 +154,34 @@ def test_own_captions_and_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_model_and_paper_agree() -> None:
-    recipe = replace(RECIPES["bahdanau/plain_en_fr"](), paper="luong")
+    recipe = RECIPES["bahdanau/plain_en_fr"]()
     text = "model and paper differ: got paper=luong and BahdanauConfig; expected LuongConfig. Cure: take a recipe of"
     with pytest.raises(ConfigError, match=text):
-        build_model(recipe, Translation(recipe.task, codecs=(codec("a"), codec("b"))))
+        replace(recipe, paper="luong")
+    with pytest.raises(ConfigError, match="unknown model: got '1'; expected one of cho, "):
+        change(recipe, ["paper=1"])
+    with pytest.raises(ConfigError, match="task and paper differ: got paper=bahdanau and ClassificationConfig"):
+        replace(recipe, task=ClassificationConfig())
 
 
 @pytest.mark.parametrize(
     ("name", "setting", "text"),
     [
-        ("bahdanau/plain_en_fr", "model.hidden_dim=0", "no model of these sizes: got hidden_size must be greater"),
-        ("bahdanau/plain_en_fr", "model.dropout=2", "no model of these sizes: got dropout probability"),
-        ("bahdanau/plain_en_fr", "model.embed_dim=-3", "no model of these sizes: got .*negative"),
+        ("bahdanau/plain_en_fr", "model.hidden_dim=0", "model.hidden_dim: got 0; expected 1 or more"),
+        ("bahdanau/plain_en_fr", "model.dropout=2", "model.dropout: got 2.0; expected 0 ≤ dropout < 1"),
+        ("bahdanau/plain_en_fr", "model.embed_dim=-3", "model.embed_dim: got -3; expected 1 or more"),
         ("transformer/plain_en_fr", "model.num_heads=7", "heads"),
-        ("transformer/plain_en_fr", "model.num_heads=0", "no model of these sizes"),
+        ("transformer/plain_en_fr", "model.num_heads=0", "model.num_heads: got 0; expected 1 or more"),
         ("bahdanau/plain_en_fr", "model.align=softmx", "unknown align.*did you mean 'softmax'"),
     ],
 )
 def test_sizes_that_make_no_model(name: str, setting: str, text: str) -> None:
-    recipe = change(RECIPES[name](), [setting])
-    with pytest.raises(RegardError, match=text):
+    def build() -> None:
+        recipe = change(RECIPES[name](), [setting])
         build_model(recipe, Translation(recipe.task, codecs=(codec("a"), codec("b"))))
+
+    with pytest.raises(RegardError, match=text):
+        build()
 
 
 def test_units_come_back_as_they_were(tmp_path: Path) -> None:

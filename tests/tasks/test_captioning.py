@@ -460,9 +460,9 @@ def test_given_words_are_used() -> None:
         ({"smoothing": 1.0}, r"task\.smoothing: got 1\.0"),
         ({"doubly_stochastic": -1.0}, r"task\.doubly_stochastic: got -1\.0"),
         ({"finetune": True}, r"task\.finetune: got patches"),
-        ({"captions_per_picture": 0}, r"task\.captions_per_picture: got 0; expected 1 to task\.batch_size, which is 4"),
-        ({"search": Search(3, consensus=-1.0)}, r"consensus: got -1.0; expected 0 or more"),
-        ({"captions_per_picture": 5}, r"task\.captions_per_picture: got 5"),
+        ({"captions_per_picture": 0}, r"task\.captions_per_picture: got 0; expected 1 or more"),
+        ({"search": Search(2, nbest=3)}, r"nbest: got 3; expected at most beams"),
+        ({"captions_per_picture": 5}, r"task\.captions_per_picture: got 5; expected 1 to task\.batch_size, which is 4"),
         ({"jitter": 3}, r"task\.jitter: got finetune=false"),
     ],
 )

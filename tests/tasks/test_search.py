@@ -1,6 +1,7 @@
 """From texts to translations: order, blanks, unknown words, and weights that belong to what was found."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -66,20 +67,20 @@ def test_the_best_few() -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "message"),
+    ("settings", "message"),
     [
-        (Search(2, nbest=3), "nbest: got 3; expected at most beams, which is 2. Cure: --beam 3"),
-        (Search(5, nbest=3, temperature=1.0), "nbest: got 3; expected 1 with a temperature. Cure: sample with several"),
-        (Search(0), "beams: got 0; expected 1 or more"),
-        (Search(nbest=0), "nbest: got 0; expected 1 or more"),
-        (Search(batch_tokens=0), "batch_tokens: got 0; expected 1 or more"),
-        (Search(consensus=-1.0), "consensus: got -1.0; expected 0 or more. Cure: 1 weighs by probability"),
-        (Search(temperature=0.0), "temperature: got 0.0; expected more than 0"),
+        ({"beams": 2, "nbest": 3}, "nbest: got 3; expected at most beams, which is 2. Cure: --beam 3"),
+        ({"nbest": 3, "temperature": 1.0}, "nbest: got 3; expected 1 with a temperature. Cure: sample with several"),
+        ({"beams": 0}, "beams: got 0; expected 1 or more"),
+        ({"nbest": 0}, "nbest: got 0; expected 1 or more"),
+        ({"batch_tokens": 0}, "batch_tokens: got 0; expected 1 or more"),
+        ({"consensus": -1.0}, "consensus: got -1.0; expected 0 or more. Cure: 1 weighs by probability"),
+        ({"temperature": 0.0}, "temperature: got 0.0; expected more than 0"),
     ],
 )
-def test_what_is_refused(how: Search, message: str) -> None:
+def test_what_is_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        copy(["a"], how)
+        copy(["a"], Search(**settings))
 
 
 @pytest.mark.parametrize("how", [Search(1), Search(4, nbest=2), Search(3, coverage_penalty=0.2)])

@@ -116,7 +116,7 @@ def test_few_shapes() -> None:
     batches = task(fit=4, batch_size=4).batches(seed=0)
     shapes = {tuple(next(batches).source.shape) for _ in range(9)}
     assert shapes <= {(4, 4), (4, 8)}
-    with pytest.raises(ConfigError, match=r"fit: got \(2, 0\); expected 1 or more"):
+    with pytest.raises(ConfigError, match=r"task.fit: got 0; expected 1 or more"):
         task(fit=0).batches(seed=0)
 
 
@@ -243,8 +243,10 @@ def test_another_test_set(monkeypatch: pytest.MonkeyPatch) -> None:
             r"task.corpus: got 'multi30'; expected one of tatoeba_plain.*did you mean 'multi30k'\?",
         ),
         ({"corpus": "newstest"}, "task.corpus: got 'newstest'"),
-        ({"search": Search(0)}, "beams: got 0; expected 1 or more"),
+        ({"search": Search(2, nbest=3)}, "nbest: got 3; expected at most beams"),
         ({"smoothing": 1.0}, "task.smoothing: got 1.0; expected 0 ≤ smoothing < 1"),
+        ({"edges": (9, 1, 5)}, r"task.edges: got \(9, 1, 5\); expected rising lengths, such as 10,20,30"),
+        ({"edges": (5, 5)}, r"task.edges: got \(5, 5\); expected rising lengths"),
         ({"joint": True}, "task.joint is for sub-words: got units='words'. Cure: task.joint=false, or task.units=bpe"),
     ],
 )

@@ -28,7 +28,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         capture_output=True,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
-        timeout=200,
+        timeout=1500,
     )
     assert done.returncode == 0, done.stderr
     for name, settings in {**ranks.RUNS, "whole": ranks.WHOLE}.items():

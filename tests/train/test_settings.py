@@ -21,7 +21,7 @@ from regard.train import OPTIMISERS, SCHEDULES, Train
         ({"lr": float("nan")}, "train.lr: got nan"),
         ({"seconds": 0.0}, "train.seconds: got 0.0; expected more than 0"),
         ({"clip": 0.0}, "train.clip: got 0.0; expected more than 0"),
-        ({"patience": 0}, "train.patience: got 0; expected more than 0"),
+        ({"patience": 0}, "train.patience: got 0; expected 1 or more"),
         ({"seed": -1}, "train.seed: got -1; expected 0 or more"),
         ({"warmup": -1}, "train.warmup: got -1"),
         ({"average": -1}, "train.average: got -1"),

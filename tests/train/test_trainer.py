@@ -92,7 +92,7 @@ def test_killed_and_resumed_is_uninterrupted(tmp_path: Path) -> None:
     """Real processes, ended by SIGKILL: at every touch of the disk in turn, and at random moments."""
     script = [sys.executable, str(Path(killed.__file__)), str(tmp_path)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(script, capture_output=True, text=True, env=environment, timeout=120)
+    done = subprocess.run(script, capture_output=True, text=True, env=environment, timeout=1500)
     assert done.returncode == 0, done.stderr
     ends = json.loads(done.stdout)
     assert ends["points"][:-1] == [-signal.SIGKILL] * (len(ends["points"]) - 1)

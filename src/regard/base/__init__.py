@@ -1,6 +1,6 @@
 """What knows nothing of attention: errors, extras, files, the machine."""
 
-from regard.base.config import did_you_mean, fill, from_json, override, to_json
+from regard.base.config import check_settings, fill, from_json, override, to_json
 from regard.base.errors import (
     ConfigError,
     ImplementationUnavailable,
@@ -8,10 +8,14 @@ from regard.base.errors import (
     MissingExtra,
     RegardError,
     ShapeError,
+    did_you_mean,
+    first_line,
+    is_out_of_memory,
+    shown,
 )
 from regard.base.extras import check_installed, require
 from regard.base.files import write_atomically
-from regard.base.runtime import environment
+from regard.base.runtime import environment, free_memory
 
 __all__ = [
     "ConfigError",
@@ -21,12 +25,17 @@ __all__ = [
     "RegardError",
     "ShapeError",
     "check_installed",
+    "check_settings",
     "did_you_mean",
     "environment",
     "fill",
+    "first_line",
+    "free_memory",
     "from_json",
+    "is_out_of_memory",
     "override",
     "require",
+    "shown",
     "to_json",
     "write_atomically",
 ]

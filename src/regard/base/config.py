@@ -19,24 +19,38 @@ regard.base.errors.ConfigError: unknown setting 'optm'; known: steps, optim. Cur
 """
 
 import dataclasses
-import difflib
 import types
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from numbers import Integral, Real
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from regard.base.errors import ConfigError
+from regard.base.errors import ConfigError, did_you_mean, shown
+from regard.base.ranges import Range
 
 T = TypeVar("T")
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """A cure for a misspelt name, or None if nothing is near.
+def check_settings(config: Any, where: str = "") -> None:
+    """Every field of a dataclass against its type and its range (`regard.base.ranges`): called in `__post_init__`.
 
-    >>> did_you_mean("bahdanua", ["luong", "bahdanau"])
-    "did you mean 'bahdanau'?"
+    A value of a like kind takes the type of its field: a list becomes a tuple, a number of numpy a number of Python.
+    `where` is what errors put before the name of a field.
+
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Optim:
+    ...     lr: Annotated[float, Range(above=0)] = 0.001
+    ...     def __post_init__(self) -> None:
+    ...         check_settings(self, "optim")
+    >>> Optim(lr=0.0)
+    Traceback (most recent call last):
+        ...
+    regard.base.errors.ConfigError: optim.lr: got 0.0; expected more than 0
     """
-    near = difflib.get_close_matches(name, list(known), 1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else None
+    for name, hint in _hints(type(config)).items():
+        given = getattr(config, name)
+        value = _typed(hint, given, f"{where}.{name}" if where else name)
+        if value is not given:
+            object.__setattr__(config, name, value)
 
 
 def override(config: T, settings: Iterable[str]) -> T:
@@ -45,7 +59,7 @@ def override(config: T, settings: Iterable[str]) -> T:
     for setting in settings:
         path, equals, text = setting.partition("=")
         if not equals or not path:
-            raise ConfigError("a setting", got=repr(setting), expected="name=value, such as train.steps=500")
+            raise ConfigError("a setting", got=shown(setting), expected="name=value, such as train.steps=500")
         _collect(config, path.strip().split("."), text.strip(), path.strip(), changes)
     changed: T = _applied(config, changes)
     return changed
@@ -74,7 +88,7 @@ def from_json(kind: type[T], content: Any, *, where: str = "") -> T:
     """What `to_json` gave, as a config of `kind` again. Missing settings take defaults, unknown ones are errors."""
     if not isinstance(content, Mapping):
         raise ConfigError(where.rstrip(".") or kind.__name__, got=type(content).__name__, expected="settings by name")
-    hints = get_type_hints(kind)
+    hints = _hints(kind)
     for name in content:
         _check_name(name, list(hints), where)
     values = {name: _typed(hints[name], value, f"{where}{name}") for name, value in content.items()}
@@ -91,7 +105,7 @@ def _collect(config: Any, path: list[str], text: str, whole: str, changes: dict[
     name, *rest = path
     if not dataclasses.is_dataclass(config):
         raise ConfigError(f"unknown setting {whole!r}", cure=f"what is before {name!r} has no parts of its own")
-    hints = get_type_hints(type(config))
+    hints = _hints(type(config))
     where = whole.removesuffix(".".join(path))
     _check_name(name, list(hints), where, deeper=[f"{where}{found}" for found in _below(config, name)])
     part = getattr(config, name)
@@ -99,7 +113,7 @@ def _collect(config: Any, path: list[str], text: str, whole: str, changes: dict[
         _collect(part, rest, text, whole, changes.setdefault(name, {}))
     elif dataclasses.is_dataclass(part):
         parts = ", ".join(f"{whole}.{field.name}" for field in dataclasses.fields(part))
-        raise ConfigError(f"{whole} has several settings", got=repr(text), expected=f"one of {parts}")
+        raise ConfigError(f"{whole} has several settings", got=shown(text), expected=f"one of {parts}")
     else:
         changes[name] = _read(hints[name], text, whole)
 
@@ -115,7 +129,7 @@ def _applied(config: Any, changes: dict[str, Any]) -> Any:
 
 def _check_name(name: str, known: list[str], where: str, deeper: Iterable[str] = ()) -> None:
     if name not in known:
-        what = f"unknown setting {where + name!r}; known: {', '.join(known)}"
+        what = f"unknown setting {shown(where + name)}; known: {', '.join(known)}"
         near = " or ".join(map(repr, deeper))
         raise ConfigError(what, cure=f"did you mean {near}?" if near else did_you_mean(name, known))
 
@@ -125,19 +139,27 @@ def _below(config: Any, name: str) -> Iterator[str]:
     for field in dataclasses.fields(config):
         part = getattr(config, field.name)
         if dataclasses.is_dataclass(part):
-            if name in get_type_hints(type(part)):
+            if name in _hints(type(part)):
                 yield f"{field.name}.{name}"
             yield from (f"{field.name}.{deep}" for deep in _below(part, name))
 
 
-def _choices(hint: Any) -> list[Any]:
+def _hints(kind: type) -> dict[str, Any]:
+    """The fields of a dataclass and their types, ranges included."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
+
+
+def _choices(hint: Any) -> list[tuple[Any, tuple[Any, ...]]]:
+    """The types that a setting may have, each with its ranges."""
     choices = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
-    return sorted(choices, key=lambda choice: choice is str)  # text takes everything, so it comes last
+    ranged = [(get_args(c)[0], get_args(c)[1:]) if get_origin(c) is Annotated else (c, ()) for c in choices]
+    return sorted(ranged, key=lambda choice: choice[0] is str)  # text takes everything, so it comes last
 
 
 def _read(hint: Any, text: str, where: str) -> Any:
     """A value from the command line."""
-    for choice in _choices(hint):
+    for choice, ranges in _choices(hint):
         if choice is types.NoneType:
             if text.lower() in ("none", "null", ""):
                 return None
@@ -146,9 +168,10 @@ def _read(hint: Any, text: str, where: str) -> Any:
                 return text.lower() in ("true", "yes", "on", "1")
         elif choice in (int, float, str):
             try:
-                return choice(text.replace("_", "")) if choice is int else choice(text)
+                value = choice(text.replace("_", "")) if choice is int else choice(text)
             except ValueError:
                 continue
+            return _checked(value, ranges, where)
         elif get_origin(choice) is Literal:
             if text in get_args(choice):
                 return text
@@ -158,12 +181,12 @@ def _read(hint: Any, text: str, where: str) -> Any:
             kinds = [inner[0]] * len(parts) if inner[-1] is Ellipsis else list(inner)
             if len(kinds) == len(parts):
                 return tuple(_read(kind, part, where) for kind, part in zip(kinds, parts, strict=True))
-    raise ConfigError(where, got=repr(text), expected=_named(hint))
+    raise ConfigError(where, got=shown(text), expected=_named(hint), cure=_meant(hint, text))
 
 
 def _typed(hint: Any, value: Any, where: str) -> Any:
-    """A value from JSON."""
-    for choice in _choices(hint):
+    """A value from JSON, or from Python."""
+    for choice, ranges in _choices(hint):
         if choice is Any:
             return value
         if dataclasses.is_dataclass(choice) and isinstance(choice, type):
@@ -175,27 +198,69 @@ def _typed(hint: Any, value: Any, where: str) -> Any:
             inner = get_args(choice)
             kinds = [inner[0]] * len(value) if inner[-1] is Ellipsis else list(inner)
             if len(kinds) == len(value):
-                return tuple(_typed(kind, part, where) for kind, part in zip(kinds, value, strict=True))
+                parts = tuple(_typed(kind, part, where) for kind, part in zip(kinds, value, strict=True))
+                same = type(value) is tuple and all(new is old for new, old in zip(parts, value, strict=True))
+                return value if same else parts
         elif get_origin(choice) is Literal:
-            if value in get_args(choice):
+            if isinstance(value, str) and value in get_args(choice):
                 return value
-        elif choice is float and isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
-        elif isinstance(choice, type) and isinstance(value, choice) and not (choice is int and isinstance(value, bool)):
-            return value
-    raise ConfigError(where, got=repr(value), expected=_named(hint))
+        elif choice in (int, float):
+            number = _number(choice, value)
+            if number is not None:
+                return _checked(number, ranges, where)
+        elif isinstance(kind := get_origin(choice) or choice, type) and isinstance(value, kind):
+            return _checked(value, ranges, where)
+    raise ConfigError(where, got=shown(value), expected=_named(hint), cure=_meant(hint, value))
+
+
+def _number(kind: type, value: Any) -> Any:
+    """A number as one of `kind`, or None if it is something else."""
+    if type(value) is kind:
+        return value
+    if isinstance(value, bool) or not isinstance(value, Integral if kind is int else Real):
+        return None
+    try:
+        return kind(value)
+    except OverflowError:  # a whole number that no float holds
+        return float("inf")
+
+
+def _checked(value: Any, ranges: tuple[Any, ...], where: str) -> Any:
+    if isinstance(value, str):
+        _check_text(value, where)
+    for allowed in ranges or ((Range(),) if type(value) in (int, float) else ()):
+        allowed.check(where, value)
+    return value
+
+
+def _check_text(text: str, where: str) -> None:
+    """Settings are written as JSON in UTF-8, and are names of files: neither takes everything."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ConfigError(where, got=shown(text), expected="text that UTF-8 can write") from None
+    if "\0" in text:
+        raise ConfigError(where, got=shown(text), expected="text without the character NUL")
+
+
+def _meant(hint: Any, value: Any) -> str | None:
+    """The name of a menu that is like the one that was given."""
+    names = [name for choice, _ in _choices(hint) if get_origin(choice) is Literal for name in get_args(choice)]
+    return did_you_mean(value, names) if isinstance(value, str) else None
 
 
 def _named(hint: Any) -> str:
     names = []
-    for choice in _choices(hint):
+    for choice, _ in _choices(hint):
         if choice is types.NoneType:
             names.append("none")
         elif get_origin(choice) is Literal:
-            names += [repr(value) for value in get_args(choice)]
+            menu = get_args(choice)
+            names += [repr(value) for value in menu] if len(menu) < 4 else [f"one of {', '.join(menu)}"]
         elif get_origin(choice) is tuple:
-            names.append("numbers with commas between" if {int, float} & set(get_args(choice)) else str(choice))
+            inner = {kind for part in get_args(choice) for kind, _ in _choices(part)}
+            names.append("numbers with commas between" if {int, float} & inner else "names with commas between")
         else:
             known = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
-            names.append(known.get(choice, str(choice)))
+            names.append(known.get(choice, getattr(choice, "__name__", str(choice))))
     return " or ".join(sorted(names, key=lambda name: name == "none"))

@@ -25,6 +25,19 @@ def environment() -> dict[str, str]:
     return facts
 
 
+def free_memory() -> int:
+    """The bytes of memory that this process may still take; where nobody says, more than any machine has."""
+    known = [2**63 - 1]
+    for path, start in (("/proc/meminfo", "MemAvailable:"), ("/sys/fs/cgroup/memory.max", "")):
+        try:
+            with open(path, encoding="utf-8") as file:
+                line = next(line for line in file if line.startswith(start)).removeprefix(start).split()
+            known.append(int(line[0]) * (1024 if line[1:] == ["kB"] else 1))
+        except (OSError, StopIteration, ValueError):  # another system, no container, or "max"
+            continue
+    return min(known)
+
+
 def _processor() -> str:
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:

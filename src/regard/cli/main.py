@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from regard import __version__
-from regard.base.errors import RegardError
+from regard.base.errors import RegardError, first_line, is_out_of_memory
 
 EXAMPLES = """examples:
   regard tour                                    what attention is, in a minute: look-up, scores, alignments
@@ -121,6 +121,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except (RegardError, OSError) as error:
         print("regard:", *_told(error).splitlines(), file=sys.stderr)
+        return 2
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        cure = "lower task.batch_size, task.batch_tokens or the sizes model.…"
+        print("regard:", RegardError("the memory is full", got=first_line(error), cure=cure), file=sys.stderr)
         return 2
     except KeyboardInterrupt as error:
         print(f"\nregard: {str(error) or 'stopped'}", file=sys.stderr)

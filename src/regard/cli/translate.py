@@ -56,11 +56,16 @@ def _lines(asked: Namespace) -> Iterable[str]:
 
 
 def _piped() -> Iterator[str]:
+    from regard.data.parallel import MAX_LINE, conversion
+
     try:
-        for line in sys.stdin:
+        while line := sys.stdin.readline(MAX_LINE + 1):
+            if len(line) > MAX_LINE:
+                got, cure = f"more than {MAX_LINE:,} characters", "one sentence a line"
+                raise RegardError("a line of standard input does not end", got=got, cure=cure)
             yield line.rstrip("\r\n")
     except UnicodeDecodeError as error:
-        got, cure = f"byte 0x{error.object[error.start]:02x}", "iconv -f latin1 -t utf-8"
+        got, cure = f"byte 0x{error.object[error.start]:02x}", conversion(error.object)
         raise RegardError("standard input cannot be read", got=got, expected=error.encoding, cure=cure) from error
 
 

@@ -6,13 +6,14 @@ and all pieces. Sums of whole grey levels are exact in any order, so a seed give
 """
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.base import ConfigError
+from regard.base import ConfigError, check_settings
+from regard.base.ranges import Pixels, Range
 from regard.data.pictures import Pictures
 
 TRIES = 16  # placements that are drawn for digits that must not overlap; of two on 100×100 all fail once in 4 million
@@ -25,17 +26,15 @@ class Canvas:
     "sequence": the labels from left to right; "pair": which two, in any order (55 classes); "sum": of all (19 for two).
     """
 
-    size: int | None = None  # None: no canvas, pictures are taken as they are
-    digits: int = 1
-    clutter: int = 0  # pieces
-    patch: int = 8  # their side
+    size: Pixels | None = None  # None: no canvas, pictures are taken as they are
+    digits: Annotated[int, Range(least=1, most=100)] = 1
+    clutter: Annotated[int, Range(least=0, most=10_000)] = 0  # pieces
+    patch: Pixels = 8  # their side
     target: Literal["sequence", "pair", "sum"] = "sequence"
     overlap: bool = False  # whether the squares of several digits may lie on one another
 
     def __post_init__(self) -> None:
-        for name, least in (("digits", 1), ("clutter", 0), ("patch", 1)):
-            if getattr(self, name) < least:
-                raise ConfigError(f"canvas.{name}", got=getattr(self, name), expected=f"{least} or more")
+        check_settings(self, "canvas")
         if self.target == "pair" and self.digits not in (1, 2):
             raise ConfigError("canvas.target 'pair'", got=f"{self.digits} digits", expected="2")
         if self.size is None and (self.digits > 1 or self.clutter):

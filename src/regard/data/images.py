@@ -7,26 +7,19 @@ decoded. Above `MAX_PIXELS` a picture is refused before anything is decoded.
 
 import io
 import os
-import struct
 import warnings
-import zlib
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import UInt8
 from numpy import ndarray
 
-from regard.base import ConfigError, ShapeError, require
+from regard.base import ConfigError, RegardError, ShapeError, first_line, require
 from regard.data.parallel import DataError
 
 MAX_PIXELS = 64_000_000  # a picture with more is refused: a small file may claim to be a huge picture
+MAX_BYTES = 2**28  # of a file; /dev/zero has no end
 ENOUGH_PIXELS = 4_000_000  # a picture with more is reduced: no model here looks at so many
-
-_BROKEN = (  # what Pillow's readers raise for damaged files: it has no one error for them
-    *(OSError, SyntaxError, ValueError, EOFError, TypeError, IndexError, KeyError, OverflowError),
-    *(AttributeError, NotImplementedError, struct.error, zlib.error),
-)
 
 
 @runtime_checkable
@@ -71,7 +64,7 @@ def read_image(
             with pillow.open(io.BytesIO(content)) as picture:
                 _check_size(picture.size, max_pixels, name)
                 return _decoded(picture, enough_pixels)
-    except DataError:
+    except RegardError:
         raise
     except pillow.UnidentifiedImageError as error:
         got = f"{len(content):,} bytes that begin with {content[:8]!r}"
@@ -79,8 +72,8 @@ def read_image(
         raise DataError(f"{name}: this is no picture", got=got, expected="PNG, JPEG, WebP, …", cure=cure) from error
     except pillow.DecompressionBombError as error:
         raise _too_large(name, "more than Pillow decodes", max_pixels) from error
-    except _BROKEN as error:
-        got = str(error) or type(error).__name__
+    except Exception as error:  # Pillow's readers raise whatever they meet in damaged files
+        got = first_line(error)
         raise DataError(
             f"{name}: the picture is broken", got=got, expected="a whole file", cure="get it anew"
         ) from error
@@ -124,10 +117,15 @@ def _content(source: Any, name: str | None) -> tuple[bytes, str]:
         return content, name or str(getattr(source, "name", "a picture in memory"))
     name = name or os.fspath(source)
     try:
-        return Path(source).read_bytes(), name
-    except OSError as error:
-        got = (error.strerror or type(error).__name__).lower()
+        with open(source, "rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        got = (getattr(error, "strerror", None) or str(error)).lower()
         raise DataError(f"{name}: cannot be read", got=got, expected="a picture", cure="check the path") from error
+    if len(content) > MAX_BYTES:
+        got = f"more than {MAX_BYTES:,} bytes"
+        raise DataError(f"{name}: the file is too large", got=got, expected="a picture", cure="check the path")
+    return content, name
 
 
 def _check_size(size: tuple[int, int], limit: int, name: str) -> None:

@@ -7,6 +7,8 @@ import bz2
 import gzip
 import lzma
 import os
+import stat
+import sys
 import unicodedata
 import zlib
 from bisect import bisect_left
@@ -17,9 +19,10 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
-from regard.base import ConfigError, RegardError
+from regard.base import ConfigError, RegardError, free_memory
 
 Place = str | os.PathLike[str]
+MAX_LINE = 2**24  # bytes; what is longer is no line of a text, and is not read to its end
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 
 
@@ -52,7 +55,7 @@ def read_lines(path: Place) -> Iterator[str]:
     """
     for number, raw in enumerate(_raw_lines(path), 1):
         try:
-            yield raw.decode()
+            yield _decoded(raw)
         except UnicodeDecodeError as error:
             raise _Bad.encoding(error).error(path, number) from None
 
@@ -87,6 +90,7 @@ def read_parallel(
         rows, columns = _zip_lines(source, target), (0, 1)
     text = ParallelText([], [], {})
     dropped: Counter[str] = Counter()
+    room = free_memory()
     for number, row in enumerate(rows, 1):
         pair = _check(row, columns, max_characters)
         if isinstance(pair, _Bad):
@@ -98,6 +102,10 @@ def read_parallel(
         else:
             text.source.append(pair[0])
             text.target.append(pair[1])
+            room -= sys.getsizeof(pair[0]) + sys.getsizeof(pair[1])
+            if room < 0:
+                what = f"{os.fspath(source)}: there is more text than memory"
+                raise DataError(what, got=f"{number:,} lines so far", cure="take a part of it, such as head -n 1000000")
     return text._replace(dropped=dict(sorted(dropped.items())))
 
 
@@ -150,26 +158,50 @@ class _Bad(NamedTuple):
     @classmethod
     def encoding(cls, error: UnicodeDecodeError, side: int = 0) -> "_Bad":
         got = f"byte 0x{error.object[error.start]:02x} at position {error.start}"
-        return cls("invalid UTF-8", got, "UTF-8", "convert the file: iconv -f latin1 -t utf-8", side)
+        return cls("invalid UTF-8", got, "UTF-8", f"convert the file: {conversion(error.object)}", side)
 
     def error(self, path: Place, number: int) -> DataError:
         what = f"{os.fspath(path)}, line {number}: {self.reason}"
         return DataError(what, got=self.got, expected=self.expected, cure=self.cure)
 
 
+def conversion(line: bytes) -> str:
+    """A command that makes UTF-8 of a text with such a line.
+
+    >>> conversion("café".encode("latin1")), conversion("café".encode("utf-16"))
+    ('iconv -f latin1 -t utf-8', 'iconv -f utf-16 -t utf-8')
+    """
+    if line.startswith(b"\x1f\x8b"):
+        return "gunzip, or give its name the ending .gz"
+    is_wide = line.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in line
+    return f"iconv -f {'utf-16' if is_wide else 'latin1'} -t utf-8"
+
+
+def _decoded(raw: bytes) -> str:
+    """A line as text; UTF-16 of English letters is valid UTF-8 too, with a NUL after each."""
+    if b"\0" in raw:
+        raise UnicodeDecodeError("utf-8", raw, place := raw.index(b"\0"), place + 1, "NUL")
+    return raw.decode()
+
+
 def _raw_lines(path: Place) -> Iterator[bytes]:
     """Lines as bytes. A file that cannot be read, is empty or breaks off is our error, with its name."""
     name, suffix, number = os.fspath(path), Path(path).suffix.lower(), 0
     try:
+        _check_kind(path)
         file: IO[bytes] = OPENERS.get(suffix, open)(path, "rb")
-    except OSError as error:
-        got = (error.strerror or type(error).__name__).lower()
+    except (OSError, ValueError) as error:
+        if isinstance(error, DataError):
+            raise
+        got = (getattr(error, "strerror", None) or str(error)).lower()
         cure = "check the path, or download the data"
         raise DataError(f"{name}: cannot be read", got=got, expected="a file", cure=cure) from error
     with file:
         try:
-            for line in file:
+            while line := file.readline(MAX_LINE + 1):
                 number += 1
+                if len(line) > MAX_LINE:
+                    raise _too_long(name, number)
                 if number == 1:
                     line = line.removeprefix(b"\xef\xbb\xbf")
                 yield line.removesuffix(b"\n").removesuffix(b"\r")
@@ -179,6 +211,24 @@ def _raw_lines(path: Place) -> Iterator[bytes]:
             raise DataError(what, got=got, expected=f"a whole {suffix} file", cure=cure) from error
     if number == 0:
         raise DataError(f"{name}: the file is empty", got="0 lines", expected="1 or more", cure="download it again")
+
+
+def _check_kind(path: Place) -> None:
+    """A file, a pipe and a terminal can be read; other devices, such as /dev/zero, have no end."""
+    mode = os.stat(path).st_mode
+    if stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not _is_terminal(path)):
+        cure = "name a file, or a pipe such as <(zcat text.gz)"
+        raise DataError(f"{os.fspath(path)}: cannot be read", got="a device", expected="a file", cure=cure)
+
+
+def _is_terminal(path: Place) -> bool:
+    with open(path, "rb") as file:
+        return file.isatty()
+
+
+def _too_long(name: str, number: int) -> DataError:
+    what, got = f"{name}, line {number}: the line does not end", f"more than {MAX_LINE:,} bytes"
+    return DataError(what, got=got, expected="one sentence a line", cure="look whether this is a text")
 
 
 def _zip_lines(source: Place, target: Place) -> Iterator[list[bytes]]:
@@ -204,7 +254,7 @@ def _check(row: list[bytes], columns: tuple[int, int], max_characters: int) -> t
     sides: list[str] = []
     for side, column in enumerate(columns):
         try:
-            text = row[column].decode().strip()
+            text = _decoded(row[column]).strip()
         except UnicodeDecodeError as error:
             return _Bad.encoding(error, side)
         name = ("source", "target")[side]

@@ -18,6 +18,7 @@ from random import Random
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from regard.base import ConfigError, require
+from regard.base.ranges import VOCABULARY, OneOf
 from regard.data.parallel import DataError
 
 PAD, BOS, EOS, UNK = range(4)
@@ -278,8 +279,8 @@ class SubwordCodec:
 
         Every character of the lines is known. The same lines and settings give the same model.
         """
-        if kind not in ("bpe", "unigram"):
-            raise ConfigError("SubwordCodec kind", got=repr(kind), expected="'bpe' or 'unigram'")
+        OneOf(("bpe", "unigram")).check("SubwordCodec kind", kind)
+        VOCABULARY.check("SubwordCodec size", size)  # sentencepiece does not end on much larger ones
         sentencepiece = require("sentencepiece", extra="text")
         sample = [line for line in map(normalize, lines) if line]
         if max_lines is not None and max_lines < len(sample):
@@ -305,7 +306,8 @@ class SubwordCodec:
             )
         except RuntimeError as error:
             reason = str(error).rpartition("] ")[2].partition(" Increase vocab_size")[0].strip(" .")
-            cure = "choose another size, or train on more text"
+            limit = re.search(r"(?:<=|vs\.?) (\d+)", reason)
+            cure = f"choose size={limit[1]}" if limit else "choose another size, or train on more text"
             raise ConfigError(f"SubwordCodec size: {reason}", got=size, cure=cure) from error
         return cls(model.getvalue())
 

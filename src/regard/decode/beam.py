@@ -13,8 +13,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.base import ConfigError, ShapeError
-from regard.decode.hypothesis import Hypothesis, coverage_penalty, length_penalty
+from regard.base import ConfigError, ShapeError, check_settings
+from regard.base.ranges import Natural
+from regard.decode.hypothesis import Beams, CoveragePenalty, Hypothesis, LengthPenalty, coverage_penalty, length_penalty
 from regard.decode.protocol import Decodable, advance, bar, pick, start
 
 _FINISHED, _CUT, _NONE = 0, 1, 2  # groups of hypotheses; a lower one ranks first, whatever the scores
@@ -107,28 +108,21 @@ class _Rules:
     """The settings, checked."""
 
     eos: int
-    beams: int
-    nbest: int
-    min_steps: int
-    alpha: float
-    beta: float
-    no_repeat: int
+    beams: Beams
+    nbest: Beams
+    min_steps: Natural
+    length_penalty: LengthPenalty  # α
+    coverage_penalty: CoveragePenalty  # β
+    no_repeat: Natural
     forbidden: frozenset[int]
 
     def __post_init__(self) -> None:
-        for name, value, least in (
-            ("beams", self.beams, 1),
-            ("nbest", self.nbest, 1),
-            ("no_repeat", self.no_repeat, 0),
-        ):
-            if value < least:
-                raise ConfigError(name, got=value, expected=f"{least} or more")
-        for name, weight in (("length_penalty", self.alpha), ("coverage_penalty", self.beta)):
-            if not 0 <= weight < math.inf:
-                raise ConfigError(name, got=weight, expected="0 or more", cure="0.6 to 1 and 0.2 work well")
+        check_settings(self)
 
     def length_penalties(self, lengths: Tensor) -> Tensor:
-        return torch.tensor([length_penalty(length, self.alpha) for length in lengths.tolist()], device=lengths.device)
+        return torch.tensor(
+            [length_penalty(length, self.length_penalty) for length in lengths.tolist()], device=lengths.device
+        )
 
 
 class _Candidates(NamedTuple):
@@ -257,9 +251,11 @@ def _scored(
 ) -> _Ends:
     """Candidates as hypotheses of `length` steps; those of group `_NONE` do not count."""
     log_prob, origin, token = candidates
-    score = log_prob / length_penalty(length, rules.alpha)
+    score = log_prob / length_penalty(length, rules.length_penalty)
     if coverage is not None:
-        score = score + coverage_penalty(coverage[origin], rules.beta, None if mask is None else mask.unsqueeze(1))
+        score = score + coverage_penalty(
+            coverage[origin], rules.coverage_penalty, None if mask is None else mask.unsqueeze(1)
+        )
     score = score.masked_fill(group == _NONE, -math.inf)
     step = length + (token == _NOWHERE).long()
     return _Ends(score, log_prob, origin, token, step, group)
@@ -267,7 +263,7 @@ def _scored(
 
 def _covered(coverage: Tensor | None, weights: Tensor | None, mask: Tensor | None, rules: _Rules) -> Tensor | None:
     """The weight that each source position has received, this step included; None where nobody asks."""
-    if rules.beta == 0:
+    if rules.coverage_penalty == 0:
         return None
     if weights is None:
         raise ConfigError(

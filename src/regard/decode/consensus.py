@@ -4,12 +4,17 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.base import ConfigError
+from regard.base.ranges import Range
 from regard.decode.hypothesis import Hypothesis
+
+SHARPNESS = Range(least=0, cure="1 weighs by probability")
+Sharpness = Annotated[float, SHARPNESS]
 
 
 def consensus(found: Sequence[Hypothesis], *, sharpness: float = 1.0, order: int = 4) -> list[Hypothesis]:
@@ -23,8 +28,7 @@ def consensus(found: Sequence[Hypothesis], *, sharpness: float = 1.0, order: int
     >>> best.tokens
     [5, 6, 7]
     """
-    if not 0 <= sharpness < math.inf:
-        raise ConfigError("consensus sharpness", got=sharpness, expected="0 or more", cure="1 weighs by probability")
+    SHARPNESS.check("consensus sharpness", sharpness)
     if order < 1:
         raise ConfigError("consensus order", got=order, expected="1 or more", cure="4 is that of BLEU")
     if not found:

@@ -1,10 +1,16 @@
 """One translation and what it is worth."""
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from regard.base.ranges import Range
+
+Beams = Annotated[int, Range(least=1, most=10_000)]
+LengthPenalty = Annotated[float, Range(least=0, most=10, cure="0.6 to 1 works well")]
+CoveragePenalty = Annotated[float, Range(least=0, cure="0.2 works well")]
 COVERAGE_FLOOR = 1e-6  # a source position that nobody looked at costs β · log 10⁻⁶, not −∞
 
 

@@ -133,7 +133,8 @@ def start(model: Decodable, state: Any, *, batch: int, bos: int, max_steps: int 
     if last.shape not in ((), (batch,)):
         raise ShapeError("max_steps", got=list(last.shape), expected=f"one number, or one for each sentence: [{batch}]")
     if (last < 1).any():
-        raise ConfigError("max_steps", got=int(last.min()), expected="1 or more", cure="max_steps.clamp(min=1)")
+        cure = "max_steps.clamp(min=1)" if isinstance(max_steps, Tensor) else None
+        raise ConfigError("max_steps", got=int(last.min()), expected="1 or more", cure=cure)
     if isinstance(max_steps, int) and min_steps > max_steps:
         raise ConfigError("min_steps", got=min_steps, expected=f"at most max_steps, which is {max_steps}")
     return Start(torch.full((batch,), bos, device=device), last.expand(batch))

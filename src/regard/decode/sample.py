@@ -2,17 +2,35 @@
 
 import math
 from collections.abc import Collection
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.base import ConfigError
+from regard.base import check_settings
+from regard.base.ranges import Range
 from regard.decode.greedy import follow
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.protocol import Decodable
+
+Temperature = Annotated[float, Range(above=0, cure="greedy is the limit at 0")]
+TopK = Annotated[int, Range(least=0, cure="0 is for all tokens")]
+TopP = Annotated[float, Range(above=0, most=1)]
+
+
+@dataclass(frozen=True)
+class _Chance:
+    """The settings, checked."""
+
+    temperature: Temperature
+    top_k: TopK
+    top_p: TopP
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
 
 def sample(
@@ -36,16 +54,12 @@ def sample(
     compare with those of other searches. Steps and finished sentences are as in `greedy`. The same `generator` state
     gives the same hypotheses for the same batch.
     """
-    if not temperature > 0:
-        raise ConfigError("temperature", got=temperature, expected="more than 0", cure="greedy is the limit at 0")
-    if top_k < 0:
-        raise ConfigError("top_k", got=top_k, expected="1 or more, or 0 for all tokens")
-    if not 0 < top_p <= 1:
-        raise ConfigError("top_p", got=top_p, expected="0 < top_p ≤ 1")
+    _Chance(temperature, top_k, top_p)
+    divisor = max(temperature, 1e-30)  # float32 rounds less to 0; what is not the best is at −∞ long before
 
     def choose(log_probs: Tensor) -> Tensor:
         best = log_probs.amax(-1, keepdim=True).clamp(min=torch.finfo(log_probs.dtype).min)
-        kept = truncate((log_probs - best) / temperature, top_k=top_k, top_p=top_p)
+        kept = truncate((log_probs - best) / divisor, top_k=top_k, top_p=top_p)
         noise = torch.empty_like(kept, device=kept.device if generator is None else generator.device)
         noise = noise.exponential_(generator=generator).clamp(min=torch.finfo(kept.dtype).tiny)
         return (kept - noise.log().to(kept.device)).argmax(-1)  # argmax(log p + Gumbel) ~ p
@@ -77,6 +91,7 @@ def truncate(scores: Float[Tensor, "*b v"], *, top_k: int = 0, top_p: float = 1.
     if top_p < 1:
         best, where = scores.sort(dim=-1, descending=True, stable=True)
         before = F.pad(best.softmax(-1).cumsum(-1)[..., :-1], (1, 0))  # what better tokens have already
-        best = best.masked_fill(before >= top_p, -math.inf)
+        later = torch.arange(best.shape[-1], device=best.device) > 0  # a top_p that rounds to 0 keeps the best one too
+        best = best.masked_fill((before >= top_p) & later, -math.inf)
         scores = torch.full_like(scores, -math.inf).scatter(-1, where, best)
     return scores

@@ -14,6 +14,8 @@ from torch import Tensor, nn
 
 from regard.attention import Attention, AttentionOutput, Mask
 from regard.attention.attention import Around
+from regard.base import check_settings
+from regard.base.ranges import Share, Vocabulary, Width
 from regard.decode import Step
 from regard.models.translator import Memory, Translated, Translator
 from regard.nn import Bidirectional, DeepOutput, Dropout, build_attention
@@ -26,16 +28,19 @@ from regard.score import Additive, Prepared
 class BahdanauConfig:
     """Sizes of the paper (A.2.3); any score and any alignment."""
 
-    source_vocabulary: int
-    target_vocabulary: int
-    embed_dim: int = 620  # m
-    hidden_dim: int = 1000  # n
-    align_dim: int = 1000  # n'
-    maxout_dim: int = 500  # l
+    source_vocabulary: Vocabulary
+    target_vocabulary: Vocabulary
+    embed_dim: Width = 620  # m
+    hidden_dim: Width = 1000  # n
+    align_dim: Width = 1000  # n'
+    maxout_dim: Width = 500  # l
     score: str = "additive"
     align: str = "softmax"
-    dropout: float = 0.0
+    dropout: Share = 0.0
     published_start: bool = True  # N(0, 0.01²); small models learn faster from torch's own start
+
+    def __post_init__(self) -> None:
+        check_settings(self, "model")
 
 
 def bahdanau_base(source_vocabulary: int, target_vocabulary: int) -> BahdanauConfig:

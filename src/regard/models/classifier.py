@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.base import ConfigError
+from regard.base import ConfigError, check_settings
+from regard.base.ranges import Count, Few, Pixels, Range, Width
 
 
 class Classified(NamedTuple):
@@ -21,12 +22,15 @@ class Classified(NamedTuple):
 class FullyConnectedConfig:
     """Layers of rectified units on all pixels; the paper has two of 64 or of 256."""
 
-    classes: int = 10
-    labels: int = 1  # how many each picture has
-    channels: int = 1
-    image_size: int = 28  # height and width
-    hidden_dim: int = 256
-    layers: int = 2
+    classes: Count = 10
+    labels: Few = 1  # how many each picture has
+    channels: Width = 1
+    image_size: Pixels = 28  # height and width
+    hidden_dim: Width = 256
+    layers: Annotated[int, Range(least=0, most=1000)] = 2
+
+    def __post_init__(self) -> None:
+        check_settings(self, "model")
 
 
 class FullyConnected(nn.Module):
@@ -53,19 +57,20 @@ class FullyConnected(nn.Module):
 class ConvolutionalConfig:
     """One convolution and one layer of rectified units: 8 filters of 10×10 at stride 5, then 256."""
 
-    classes: int = 10
-    labels: int = 1
-    channels: int = 1
-    image_size: int = 60  # height and width
-    filters: int = 8
-    width: int = 10
-    stride: int = 5
-    hidden_dim: int = 256
+    classes: Count = 10
+    labels: Few = 1
+    channels: Width = 1
+    image_size: Pixels = 60  # height and width
+    filters: Width = 8
+    width: Pixels = 10
+    stride: Pixels = 5
+    hidden_dim: Width = 256
 
     def __post_init__(self) -> None:
+        check_settings(self, "model")
         if self.width > self.image_size:
-            what = "the filters are wider than the pictures"
-            raise ConfigError(what, got=f"{self.width} and {self.image_size}", cure="lower model.width")
+            what, got = "the filters are wider than the pictures", f"width={self.width}, image_size={self.image_size}"
+            raise ConfigError(what, got=got, cure="lower model.width")
 
 
 class Convolutional(nn.Module):

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
 from regard.attention import AttentionOutput, Learned, Mask
-from regard.base import ConfigError
+from regard.base import check_settings
+from regard.base.ranges import Count, Few, Share, Vocabulary, Width
 from regard.decode import Step
 from regard.models.translator import Memory, Translated, Translator
 from regard.nn import Dropout, build_attention, padding
@@ -29,18 +30,21 @@ HALF = math.sqrt(0.5)  # the sum of two parts of one variance, times this, has t
 class ConvS2SConfig:
     """Sizes of the paper's English–Romanian model (4.2); any score and any alignment, in every decoder layer."""
 
-    source_vocabulary: int
-    target_vocabulary: int
-    embed_dim: int = 512
-    dim: int = 512
-    kernel: int = 3
-    encoder_layers: int = 20
-    decoder_layers: int = 20
-    output_dim: int = 512
-    max_positions: int = 1024  # longer sentences raise ShapeError
+    source_vocabulary: Vocabulary
+    target_vocabulary: Vocabulary
+    embed_dim: Width = 512
+    dim: Width = 512
+    kernel: Few = 3
+    encoder_layers: Few = 20
+    decoder_layers: Few = 20
+    output_dim: Width = 512
+    max_positions: Count = 1024  # longer sentences raise ShapeError
     score: str = "dot"
     align: str = "softmax"
-    dropout: float = 0.1
+    dropout: Share = 0.1
+
+    def __post_init__(self) -> None:
+        check_settings(self, "model")
 
 
 def convs2s_base(source_vocabulary: int, target_vocabulary: int) -> ConvS2SConfig:
@@ -126,7 +130,6 @@ class ConvS2S(Translator):
     def __init__(self, config: ConvS2SConfig) -> None:
         super().__init__()
         self.config = config
-        _check(config)
         embed, dim, dropout = config.embed_dim, config.dim, config.dropout
         self.source = nn.Embedding(config.source_vocabulary, embed, padding_idx=0)
         self.target = nn.Embedding(config.target_vocabulary, embed, padding_idx=0)
@@ -232,9 +235,3 @@ def _linear(inputs: int, outputs: int, *, gain: float = 1.0, dropout: float = 0.
     nn.init.zeros_(layer.bias)
     weight_norm(layer, dim=0)
     return layer
-
-
-def _check(config: ConvS2SConfig) -> None:
-    for name in ("kernel", "encoder_layers", "decoder_layers"):
-        if getattr(config, name) < 1:
-            raise ConfigError(name, got=getattr(config, name), expected="1 or more")

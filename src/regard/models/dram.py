@@ -11,19 +11,21 @@ sets h of the second LSTM; its cell begins with zeros. docs/papers/dram.md says 
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.base import ConfigError
+from regard.base import check_settings
+from regard.base.ranges import Count, Few, Range, Scales, Weight, Width
 from regard.models.glimpse import (
     Core,
     Gaze,
     Glimpsed,
     LocationNetwork,
+    Sigma,
     expected_reward,
     inside,
     log_normal,
@@ -32,38 +34,32 @@ from regard.models.glimpse import (
 )
 from regard.nn.retina import glimpse, prepare
 
+Side = Annotated[int, Range(least=4, most=2**14, cure="three convolutions need as many pixels")]
+
 
 @dataclass(frozen=True)
 class DRAMConfig:
     """Sizes are not all in the paper; these are for two digits on 100×100."""
 
-    classes: int = 10
-    labels: int = 1  # objects, the end among them
-    channels: int = 1
-    glimpses: int = 4  # for each label
-    size: int = 14  # side of a patch
-    scales: int = 3
-    filters: tuple[int, int, int] = (32, 32, 64)  # of the convolutions of both networks
-    glimpse_dim: int = 256
-    hidden_dim: int = 256
+    classes: Count = 10
+    labels: Few = 1  # objects, the end among them
+    channels: Width = 1
+    glimpses: Few = 4  # for each label
+    size: Side = 14  # side of a patch
+    scales: Scales = 3
+    filters: tuple[Width, Width, Width] = (32, 32, 64)  # of the convolutions of both networks
+    glimpse_dim: Width = 256
+    hidden_dim: Width = 256
     context: bool = True  # without it the second LSTM begins with zeros
-    coarse: int = 24  # side of the coarse view
-    location_dim: int | None = None
-    location_rate: float = 1.0  # share of the learning rate of all that decides where to look
-    sigma: float = 0.1
+    coarse: Side = 24  # side of the coarse view
+    location_dim: Width | None = None
+    location_rate: Weight = 1.0  # share of the learning rate of all that decides where to look
+    sigma: Sigma = 0.1
     joint: bool = False  # the reward trains the first LSTM too, as published
     he: bool = False  # convolutions begin as large as rectified units want (He et al. 2015), torch's are smaller
 
     def __post_init__(self) -> None:
-        for name in ("classes", "labels", "channels", "glimpses", "scales"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"model.{name}", got=getattr(self, name), expected="1 or more")
-        for name in ("size", "coarse"):
-            if getattr(self, name) < 4:
-                what = f"model.{name} is too small for three convolutions"
-                raise ConfigError(what, got=getattr(self, name), expected="4 or more")
-        if not self.sigma > 0:
-            raise ConfigError("model.sigma", got=self.sigma, expected="more than 0", cure="0.03 to 0.1 is usual")
+        check_settings(self, "model")
 
 
 def dram_pairs() -> DRAMConfig:

@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.base import ConfigError
+from regard.base import check_settings
+from regard.base.ranges import CERTAINTY, Certainty, Width
 from regard.models.glimpse import Glimpsed
 from regard.models.ram import RAM, RAMConfig
 
@@ -25,10 +26,13 @@ class DTRAMConfig:
     """A RAM, whose `glimpses` are the most that are taken, and the network that decides when to stop."""
 
     ram: RAMConfig = field(default_factory=lambda: RAMConfig(glimpses=7))
-    stop_dim: int = 256
+    stop_dim: Width = 256
     patience: float = 3.0  # stopping begins at p = sigmoid(−patience): who stops at once never learns to look
     frozen: bool = False  # train the decision only, on a RAM that can see already, as in the published script
-    certainty: float = 0.5  # evaluation: how likely stopping must be; more looks longer
+    certainty: Certainty = 0.5  # evaluation: how likely stopping must be; more looks longer
+
+    def __post_init__(self) -> None:
+        check_settings(self, "model")
 
 
 class DTRAM(nn.Module):
@@ -97,8 +101,7 @@ class DTRAM(nn.Module):
 
 def _odds(certainty: float) -> float:
     """The logit that a stop needs."""
-    if not 0 < certainty < 1:
-        raise ConfigError("certainty", got=certainty, expected="between 0 and 1", cure="0.5 is usual")
+    CERTAINTY.check("certainty", certainty)
     return math.log(certainty / (1 - certainty))
 
 

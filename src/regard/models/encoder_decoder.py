@@ -7,6 +7,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from regard.base import check_settings
+from regard.base.ranges import Few, Share, Vocabulary, Width
 from regard.decode import Step
 from regard.models.translator import Memory, Translated, Translator
 from regard.nn import DeepOutput, Dropout, LSTMState, StackedLSTM, final_output, reverse, run_lstm
@@ -16,12 +18,15 @@ from regard.nn import DeepOutput, Dropout, LSTMState, StackedLSTM, final_output,
 class ChoConfig:
     """Sizes of the paper: 1000 units, words of width 100, 500 maxout units."""
 
-    source_vocabulary: int
-    target_vocabulary: int
-    embed_dim: int = 100
-    hidden_dim: int = 1000
-    maxout_dim: int = 500
-    dropout: float = 0.0
+    source_vocabulary: Vocabulary
+    target_vocabulary: Vocabulary
+    embed_dim: Width = 100
+    hidden_dim: Width = 1000
+    maxout_dim: Width = 500
+    dropout: Share = 0.0
+
+    def __post_init__(self) -> None:
+        check_settings(self, "model")
 
 
 def cho_base(source_vocabulary: int, target_vocabulary: int) -> ChoConfig:
@@ -93,13 +98,16 @@ class Cho(Translator):
 class SutskeverConfig:
     """Sizes of the paper: four layers of 1000 cells, words of width 1000, the source read backwards."""
 
-    source_vocabulary: int
-    target_vocabulary: int
-    embed_dim: int = 1000
-    hidden_dim: int = 1000
-    layers: int = 4
+    source_vocabulary: Vocabulary
+    target_vocabulary: Vocabulary
+    embed_dim: Width = 1000
+    hidden_dim: Width = 1000
+    layers: Few = 4
     reverse_source: bool = True
-    dropout: float = 0.0
+    dropout: Share = 0.0
+
+    def __post_init__(self) -> None:
+        check_settings(self, "model")
 
 
 def sutskever_base(source_vocabulary: int, target_vocabulary: int) -> SutskeverConfig:

@@ -10,12 +10,15 @@ and the patches that were seen there. Then the path is taken in again, all glimp
 """
 
 import math
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.base.ranges import Range
+
+Sigma = Annotated[float, Range(above=0, least=1e-6, cure="0.03 to 0.3 is usual")]
 Start = Literal["centre", "random", "learned"]
 
 

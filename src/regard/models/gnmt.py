@@ -5,36 +5,43 @@ attention), its first query is therefore 0; and every layer gets the context of 
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention import AttentionOutput, Mask
-from regard.base import ConfigError
+from regard.base import check_settings
+from regard.base.ranges import Few, Range, Share, Vocabulary, Width
 from regard.decode import Step
 from regard.models.translator import Memory, Translated, Translator
 from regard.nn import Bidirectional, Dropout, LSTMState, build_attention, padding, run_lstm
 from regard.score import Prepared
+
+_NARROW = "the input of the second layer is two directions wide; a number beyond all layers means no residuals"
+ResidualFrom = Annotated[int, Range(least=3, cure=_NARROW)]
 
 
 @dataclass(frozen=True)
 class GNMTConfig:
     """Sizes of the paper (section 3); any score and any alignment."""
 
-    source_vocabulary: int
-    target_vocabulary: int
-    embed_dim: int = 1024
-    hidden_dim: int = 1024
-    align_dim: int = 1024
-    encoder_layers: int = 8  # the first is bidirectional
-    decoder_layers: int = 8
-    residual_from: int = 3  # the first layer, counted from 1, whose input is added to its output
+    source_vocabulary: Vocabulary
+    target_vocabulary: Vocabulary
+    embed_dim: Width = 1024
+    hidden_dim: Width = 1024
+    align_dim: Width = 1024
+    encoder_layers: Few = 8  # the first is bidirectional
+    decoder_layers: Few = 8
+    residual_from: ResidualFrom = 3  # the first layer, counted from 1, whose input is added to its output
     score: str = "additive"
     align: str = "softmax"
-    dropout: float = 0.2  # 0.3 for English–German
+    dropout: Share = 0.2  # 0.3 for English–German
     published_start: bool = True  # U(−0.04, 0.04); small models learn faster from torch's own start
+
+    def __post_init__(self) -> None:
+        check_settings(self, "model")
 
 
 def gnmt_base(source_vocabulary: int, target_vocabulary: int) -> GNMTConfig:
@@ -62,7 +69,6 @@ class GNMT(Translator):
     def __init__(self, config: GNMTConfig) -> None:
         super().__init__()
         self.config = config
-        _check(config)
         embed, hidden = config.embed_dim, config.hidden_dim
         self.source = nn.Embedding(config.source_vocabulary, embed, padding_idx=0)
         self.target = nn.Embedding(config.target_vocabulary, embed, padding_idx=0)
@@ -162,16 +168,3 @@ class GNMT(Translator):
     def _add(self, number: int, outputs: Tensor, x: Tensor) -> Tensor:
         """x^i = m^i + x^{i−1} (6), without the context, from layer `residual_from` on; below it x^i = m^i (5)."""
         return outputs + x if number >= self.config.residual_from else outputs
-
-
-def _check(config: GNMTConfig) -> None:
-    for name in ("encoder_layers", "decoder_layers"):
-        if getattr(config, name) < 1:
-            raise ConfigError(name, got=getattr(config, name), expected="1 or more")
-    if config.residual_from < 3:
-        raise ConfigError(
-            "residual_from",
-            got=config.residual_from,
-            expected="3 or more",
-            cure="the input of the second layer is two directions wide; a number beyond all layers means no residuals",
-        )

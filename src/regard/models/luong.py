@@ -12,6 +12,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention import AttentionOutput, Mask
+from regard.base import check_settings
+from regard.base.ranges import Count, Few, Natural, Share, Vocabulary, Weight, Width
 from regard.decode import Step
 from regard.models.translator import Memory, Translated, Translator
 from regard.nn import Dropout, LSTMState, StackedLSTM, build_attention, reverse, run_lstm
@@ -24,20 +26,23 @@ from regard.score import Prepared
 class LuongConfig:
     """Sizes of the paper (4.1): four layers of 1000 cells; window D = 10."""
 
-    source_vocabulary: int
-    target_vocabulary: int
-    embed_dim: int = 1000
-    hidden_dim: int = 1000
-    layers: int = 4
+    source_vocabulary: Vocabulary
+    target_vocabulary: Vocabulary
+    embed_dim: Width = 1000
+    hidden_dim: Width = 1000
+    layers: Few = 4
     score: str = "general"
     align: str = "softmax"
-    window: int = 10
-    max_source: int = 200  # positions that score="location" knows
+    window: Natural = 10
+    max_source: Count = 200  # positions that score="location" knows
     input_feeding: bool = True
     reverse_source: bool = False
-    dropout: float = 0.0
+    dropout: Share = 0.0
     published_start: bool = True  # U(−0.1, 0.1); small models learn faster from torch's own start
-    score_rate: float = 1.0  # share of the learning rate that the weights of the score have; see docs/papers/luong.md
+    score_rate: Weight = 1.0  # share of the learning rate that the weights of the score have; see docs/papers/luong.md
+
+    def __post_init__(self) -> None:
+        check_settings(self, "model")
 
 
 def luong_global(source_vocabulary: int, target_vocabulary: int) -> LuongConfig:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from jaxtyping import Float
@@ -9,8 +10,9 @@ from torch import Tensor
 
 from regard.attention import trace
 from regard.base import ConfigError, ShapeError
+from regard.base.ranges import Few, Natural, OneOf
 from regard.models.resnet import ResNet, ResNetConfig, at_rest
-from regard.nn.nonlocal_block import NonLocal
+from regard.nn.nonlocal_block import KINDS, NonLocal
 
 
 @dataclass(frozen=True)
@@ -21,9 +23,9 @@ class NonLocalConfig(ResNetConfig):
     """
 
     stages: tuple[int, ...] = (2,)  # of 1, 2, 3
-    blocks: int = 1  # non-local ones in each of these stages
-    kind: str = "embedded_gaussian"  # gaussian, embedded_gaussian, dot, concatenation
-    pool: int = 1  # side of the windows that are one key
+    blocks: Natural = 1  # non-local ones in each of these stages
+    kind: Annotated[str, OneOf(KINDS)] = "embedded_gaussian"  # gaussian, embedded_gaussian, dot, concatenation
+    pool: Few = 1  # side of the windows that are one key
     scaled: bool = False  # scores by 1/√width, as in the authors' code
 
 

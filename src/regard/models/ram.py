@@ -13,13 +13,15 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.base import ConfigError
+from regard.base import check_settings
+from regard.base.ranges import Count, Few, Pixels, Scales, Weight, Width
 from regard.models.glimpse import (
     Core,
     Gaze,
     Glimpsed,
     GlimpseNetwork,
     LocationNetwork,
+    Sigma,
     Start,
     expected_reward,
     inside,
@@ -34,28 +36,24 @@ from regard.nn.retina import glimpse, prepare
 class RAMConfig:
     """Sizes of the paper (section 4); the defaults are those for MNIST of 28×28."""
 
-    classes: int = 10
-    labels: int = 1  # several are read off the last state together
-    channels: int = 1
-    glimpses: int = 6
-    size: int = 8  # side of a patch
-    scales: int = 1  # each twice as wide as the one before
-    part_dim: int = 128  # what, and where
-    glimpse_dim: int = 256
-    hidden_dim: int = 256
+    classes: Count = 10
+    labels: Few = 1  # several are read off the last state together
+    channels: Width = 1
+    glimpses: Few = 6
+    size: Pixels = 8  # side of a patch
+    scales: Scales = 1  # each twice as wide as the one before
+    part_dim: Width = 128  # what, and where
+    glimpse_dim: Width = 256
+    hidden_dim: Width = 256
     core: Literal["rnn", "lstm"] = "rnn"
-    location_dim: int | None = None  # a hidden layer of the location network
-    location_rate: float = 1.0  # share of the learning rate: where to look is learnt from little, and overdone easily
-    sigma: float = 0.1  # how far from its mean a location is drawn
+    location_dim: Width | None = None  # a hidden layer of the location network
+    location_rate: Weight = 1.0  # share of the learning rate: where to look is learnt from little, and overdone easily
+    sigma: Sigma = 0.1  # how far from its mean a location is drawn
     start: Start = "centre"  # of the first glimpse; "learned" is one place for all, and drawn like the others
     random: bool = False  # look at uniformly random places, in evaluation too: what learning where to look is worth
 
     def __post_init__(self) -> None:
-        for name in ("classes", "labels", "channels", "glimpses", "size", "scales"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"model.{name}", got=getattr(self, name), expected="1 or more")
-        if not self.sigma > 0:
-            raise ConfigError("model.sigma", got=self.sigma, expected="more than 0", cure="0.03 to 0.3 is usual")
+        check_settings(self, "model")
 
 
 def ram_28() -> RAMConfig:

@@ -3,13 +3,15 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.base import ConfigError, ShapeError
+from regard.base import ConfigError, ShapeError, check_settings
+from regard.base.ranges import Count, Range, Width
 from regard.models.classifier import Classified
 
 Gate = Callable[[int], nn.Module]  # channels → what a residual branch goes through before the addition
@@ -20,10 +22,13 @@ Between = Callable[[int, int, int, int], nn.Module | None]  # stage, block (from
 class ResNetConfig:
     """Three stages of (depth − 2) / 6 blocks, with width, 2 · width and 4 · width channels."""
 
-    classes: int = 10
-    channels: int = 3  # of a picture
-    depth: int = 20  # 20, 32, 44, 56, 110: layers with weights
-    width: int = 16
+    classes: Count = 10
+    channels: Width = 3  # of a picture
+    depth: Annotated[int, Range(most=10_000)] = 20  # 20, 32, 44, 56, 110: layers with weights
+    width: Width = 16
+
+    def __post_init__(self) -> None:
+        check_settings(self, "model")
 
 
 def resnet20() -> ResNetConfig:
@@ -129,6 +134,3 @@ def convolution(channels: int, width: int, *, stride: int = 1) -> nn.Conv2d:
 def _check(config: ResNetConfig) -> None:
     if config.depth < 8 or config.depth % 6 != 2:
         raise ConfigError("depth", got=config.depth, expected="6 n + 2, such as 20, 32 or 56")
-    for name in ("classes", "channels", "width"):
-        if getattr(config, name) < 1:
-            raise ConfigError(name, got=getattr(config, name), expected="1 or more")

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention import trace
-from regard.base import ConfigError
+from regard.base.ranges import Count
 from regard.models.resnet import ResNet, ResNetConfig, at_rest
 from regard.nn.squeeze import SqueezeExcitation
 
@@ -16,7 +16,7 @@ from regard.nn.squeeze import SqueezeExcitation
 class SENetConfig(ResNetConfig):
     """`ResNetConfig`, and by how much the gates narrow the channels; one unit stays, however few they are."""
 
-    reduction: int = 16
+    reduction: Count = 16
     bias: float = 0.0  # of the gates at the start: 0 halves a branch, 2 leaves 0.88 of it
     normalised: bool = False  # what is narrowed, over the batch
 
@@ -40,8 +40,6 @@ class SENet(ResNet):
     """`ResNet` with gates on its branches: after the last normalisation, before the addition."""
 
     def __init__(self, config: SENetConfig) -> None:
-        if config.reduction < 1:
-            raise ConfigError("reduction", got=config.reduction, expected="1 or more")
         super().__init__(
             config,
             gate=lambda width: SqueezeExcitation(

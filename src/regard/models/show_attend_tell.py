@@ -6,7 +6,7 @@ open, and β gates hard attention too. docs/papers/show_attend_tell.md says what
 """
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import Annotated, Literal, NamedTuple, get_args
 
 import torch
 import torch.nn.functional as F
@@ -17,42 +17,49 @@ from regard.align import Hard
 from regard.attention import Attention
 from regard.attention.attention import Around
 from regard.attention.tracing import record, watched
-from regard.base import ConfigError, ShapeError
+from regard.base import ConfigError, ShapeError, check_settings
+from regard.base.ranges import OneOf, Range, Share, UpToOne, Vocabulary, Weight, Width
 from regard.decode import Shared, Step
 from regard.models.translator import Memory
 from regard.nn.attentions import build_attention
 from regard.nn.dropout import Dropout
-from regard.nn.efficientnet import efficientnet_lite0
+from regard.nn.efficientnet import TOP, efficientnet_lite0
 from regard.nn.reward import MovingBaseline
 from regard.score import Prepared
 
 AtTest = Literal["expected", "argmax"]
+EncoderName = Annotated[str, OneOf(("efficientnet_lite0",))]
+Stage = Annotated[int, Range(least=1, most=TOP)]  # of the encoder
+StageOrNone = Annotated[int, Range(least=0, most=TOP)]
 
 
 @dataclass(frozen=True)
 class ShowAttendTellConfig:
     """Sizes, and how to look: `align="softmax"` is the paper's soft attention, `"sample"` its hard one."""
 
-    vocabulary: int
-    feature_dim: int = 512  # D, what the encoder gives for a place
-    embed_dim: int = 512  # m
-    hidden_dim: int = 1024  # n; the paper's code has 1800 for COCO
-    align_dim: int = 512
-    project_dim: int | None = None  # a learnt ReLU layer over each place before all else; None: places as they are
+    vocabulary: Vocabulary
+    feature_dim: Width = 512  # D, what the encoder gives for a place
+    embed_dim: Width = 512  # m
+    hidden_dim: Width = 1024  # n; the paper's code has 1800 for COCO
+    align_dim: Width = 512
+    project_dim: Width | None = None  # a learnt ReLU layer over each place before all else; None: places as they are
     score: str = "additive"
     align: str = "softmax"  # or "sample", or any alignment without history
     gate: bool = True  # β, section 4.2.1
-    semi_sampling: float = 0.5  # hard: the share of captions that see expected places in training (4.1)
+    semi_sampling: UpToOne = 0.5  # hard: the share of captions that see expected places in training (4.1)
     at_test: AtTest = "expected"  # hard: where to look in evaluation, unless the search says it
     mean_pooled: bool = False  # the twin without attention: the mean of all places, at every word
     tied: bool = False  # one matrix for words going in and words coming out
-    dropout: float = 0.5  # before the logits, as in the code
-    embed_dropout: float = 0.0  # on words going in
-    feature_dropout: float = 0.0  # on places
-    encoder: str | None = None  # "efficientnet_lite0": an encoder inside, to be fine-tuned; None: features come in
-    encoder_stage: int = 8
-    encoder_frozen: int = 0  # its stem and the stages below this number stay as they are; 0: all of it learns
-    encoder_rate: float = 0.1  # its learning rate, as a share of the others'
+    dropout: Share = 0.5  # before the logits, as in the code
+    embed_dropout: Share = 0.0  # on words going in
+    feature_dropout: Share = 0.0  # on places
+    encoder: EncoderName | None = None  # inside, to be fine-tuned; None: features come in
+    encoder_stage: Stage = 8
+    encoder_frozen: StageOrNone = 0  # its stem and the stages below this number stay as they are; 0: all of it learns
+    encoder_rate: Weight = 0.1  # its learning rate, as a share of the others'
+
+    def __post_init__(self) -> None:
+        check_settings(self, "model")
 
 
 def show_attend_tell_flickr8k(vocabulary: int) -> ShowAttendTellConfig:
@@ -350,14 +357,9 @@ def _captions_each(features: Shaped[Tensor, "..."], inputs: Int[Tensor, "b t"]) 
 
 
 def _check(config: ShowAttendTellConfig) -> None:
-    if config.encoder not in (None, "efficientnet_lite0"):
-        raise ConfigError("model.encoder", got=repr(config.encoder), expected="None or 'efficientnet_lite0'")
     if config.encoder is None and config.encoder_frozen:
         cure = "task.finetune=true puts the encoder into the model"
         raise ConfigError("model.encoder_frozen", got=config.encoder_frozen, expected="0 without an encoder", cure=cure)
-    _checked(config.at_test, "model.at_test")
-    if not 0 <= config.semi_sampling <= 1:
-        raise ConfigError("model.semi_sampling", got=config.semi_sampling, expected="0 to 1", cure="the paper has 0.5")
 
 
 def _checked(at_test: AtTest, name: str = "places") -> AtTest:

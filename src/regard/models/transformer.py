@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -10,13 +10,15 @@ from torch import Tensor, nn
 
 from regard.align import ALIGNS
 from regard.attention import POSITIONS, ALiBi, Attention, Cache, Learned, Mask, Position, Relative, Rotary, Sinusoidal
-from regard.base import ConfigError
+from regard.base import ConfigError, check_settings
+from regard.base.ranges import Count, Few, OneOf, Share, Vocabulary, Width
 from regard.decode import Shared, Step
 from regard.models.translator import Memory, Translated, Translator
 from regard.nn import DecoderLayer, Dropout, EncoderLayer, build_attention
+from regard.nn.attentions import check_names
 from regard.score import SCORES
 
-TIES = ("all", "output", "none")
+Tie = Annotated[str, OneOf(("all", "output", "none"))]
 
 
 @dataclass(frozen=True)
@@ -25,21 +27,24 @@ class TransformerConfig:
     and softmax where they have history (`monotonic`, `location_aware`) or a table of positions (`location`).
     """
 
-    source_vocabulary: int
-    target_vocabulary: int
-    dim: int = 512
-    hidden_dim: int = 2048
-    num_heads: int = 8
-    encoder_layers: int = 6
-    decoder_layers: int = 6
-    dropout: float = 0.1
-    attention_dropout: float = 0.0
+    source_vocabulary: Vocabulary
+    target_vocabulary: Vocabulary
+    dim: Width = 512
+    hidden_dim: Width = 2048
+    num_heads: Few = 8
+    encoder_layers: Few = 6
+    decoder_layers: Few = 6
+    dropout: Share = 0.1
+    attention_dropout: Share = 0.0
     pre_norm: bool = False
-    position: str = "sinusoidal"
-    max_positions: int = 1024  # for position="learned"
-    tie: str = "all"  # "all": one matrix for both embeddings and the softmax (3.4); "output": target and softmax
+    position: Annotated[str, OneOf(POSITIONS)] = "sinusoidal"
+    max_positions: Count = 1024  # for position="learned"
+    tie: Tie = "all"  # "all": one matrix for both embeddings and the softmax (3.4); "output": target and softmax
     score: str = "scaled_dot"
     align: str = "softmax"
+
+    def __post_init__(self) -> None:
+        check_settings(self, "model")
 
 
 def transformer_base(vocabulary: int) -> TransformerConfig:
@@ -194,10 +199,7 @@ class Transformer(Translator):
 
 
 def _check(config: TransformerConfig) -> None:
-    if config.position not in POSITIONS:
-        raise ConfigError("position", got=repr(config.position), expected=f"one of {', '.join(POSITIONS)}")
-    if config.tie not in TIES:
-        raise ConfigError("tie", got=repr(config.tie), expected=f"one of {', '.join(TIES)}")
+    check_names(config.score, config.align)
     if config.tie == "all" and config.source_vocabulary != config.target_vocabulary:
         raise ConfigError(
             "tie='all' needs one vocabulary",

@@ -2,7 +2,7 @@
 
 from regard.align import ALIGNS, Align, Entmax, Hard, LocalMonotonic, LocalPredictive, TopK
 from regard.attention import Attention
-from regard.base import ConfigError
+from regard.base.ranges import OneOf
 from regard.score import SCORES, Additive, Concat, Cosine, General, Location, LocationAware, Projected, Score
 
 
@@ -28,8 +28,7 @@ def build_attention(
       (to_keys): Linear(in_features=16, out_features=4, bias=False)
     )
     """
-    _known("score", score, SCORES)
-    _known("align", align, ALIGNS)
+    check_names(score, align)
     return Attention(
         _score(score, query_dim, key_dim, hidden_dim, max_keys), _align(align, query_dim, window), dropout=dropout
     )
@@ -62,10 +61,7 @@ def _align(name: str, query_dim: int, window: int) -> Align:
     return kind()
 
 
-def _known(role: str, name: str, menu: dict[str, type]) -> None:
-    if name not in menu:
-        import difflib
-
-        near = difflib.get_close_matches(name, menu, 1)
-        cure = f"did you mean {near[0]!r}?" if near else None
-        raise ConfigError(f"unknown {role}", got=repr(name), expected=f"one of {', '.join(menu)}", cure=cure)
+def check_names(score: str, align: str) -> None:
+    """An error that lists the menu, unless there are a score and an alignment of these names."""
+    for role, name, menu in (("score", score, SCORES), ("align", align, ALIGNS)):
+        OneOf(menu).check(f"unknown {role}", name)

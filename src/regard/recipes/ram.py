@@ -80,22 +80,25 @@ def sums() -> Recipe:
 def fully_connected() -> Recipe:
     """The baseline that sees all pixels of a cluttered 60×60: pictures and updates as in `cluttered60`."""
     published = "13.2 (NIPS 2014); 11.96 (arXiv v1)"
-    recipe = _recipe(FullyConnectedConfig(), Canvas(60, clutter=4), "cluttered 60×60", published)
-    return replace(recipe, paper="fully_connected", train=BASELINE)
+    return _baseline(FullyConnectedConfig(), published, paper="fully_connected")
 
 
 def convolutional() -> Recipe:
     """The baseline with eight filters of 10×10: pictures and updates as in `cluttered60`."""
     published = "7.83 (NIPS 2014); 8.09 (arXiv v1)"
-    recipe = _recipe(ConvolutionalConfig(), Canvas(60, clutter=4), "cluttered 60×60", published)
-    return replace(recipe, paper="convolutional", train=BASELINE)
+    return _baseline(ConvolutionalConfig(), published, paper="convolutional")
 
 
-def _recipe(model: Any, canvas: Canvas, note: str, published: str) -> Recipe:
+def _baseline(model: Any, published: str, *, paper: str) -> Recipe:
+    recipe = _recipe(model, Canvas(60, clutter=4), "cluttered 60×60", published, paper=paper)
+    return replace(recipe, train=BASELINE)
+
+
+def _recipe(model: Any, canvas: Canvas, note: str, published: str, *, paper: str = "ram") -> Recipe:
     if isinstance(model, RAMConfig):
         model = replace(model, **WIDE)
     return Recipe(
-        paper="ram",
+        paper=paper,
         model=model,
         task=ClassificationConfig("mnist", canvas, batch_size=1024),
         train=TRAIN,

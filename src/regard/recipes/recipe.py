@@ -6,9 +6,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
-from regard.base import ConfigError, RegardError, did_you_mean, from_json, override, to_json, write_atomically
+from regard.base import (
+    ConfigError,
+    RegardError,
+    check_settings,
+    did_you_mean,
+    first_line,
+    free_memory,
+    from_json,
+    override,
+    to_json,
+    write_atomically,
+)
 from regard.models import MODELS, Paper
 from regard.tasks import TASKS, CaptioningConfig, Kept, Kind, TranslationConfig
 from regard.train import Train
@@ -16,6 +29,7 @@ from regard.train import Train
 RECIPE = "recipe.json"
 FORMAT = 1
 RESTORE = "restore it, or train anew"
+_OF_TORCH = (ValueError, TypeError, ArithmeticError, RuntimeError, AssertionError, MemoryError)  # on sizes
 
 
 @dataclass(frozen=True)
@@ -30,6 +44,18 @@ class Recipe:
     published: str = ""  # the number to compare with, and whose it is
     start: str | None = None  # a run whose weights, and words, this one begins with
     name: str = ""  # by which it was found
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        paper = _paper(self.paper)
+        for role, config, wanted in (
+            ("model", self.model, paper.config),
+            ("task", self.task, TASKS[paper.task].config),
+        ):
+            if not isinstance(config, wanted):
+                got = f"paper={self.paper} and {type(config).__name__}"
+                cure = "take a recipe of that paper: `regard list`"
+                raise ConfigError(f"{role} and paper differ", got=got, expected=wanted.__name__, cure=cure)
 
 
 def find_recipe(name: str, menu: dict[str, Callable[[], Recipe]]) -> Recipe:
@@ -66,20 +92,36 @@ def build_task(recipe: Recipe) -> Any:
 
 def build_model(recipe: Recipe, task: Kept) -> nn.Module:
     """The model of a recipe, for the data of its task."""
-    paper = _paper(recipe.paper)
-    kind = type(recipe.model).__name__
-    if kind != paper.config.__name__:
-        got = f"paper={recipe.paper} and {kind}"
-        cure = "take a recipe of that paper: `regard list`"
-        raise ConfigError("model and paper differ", got=got, expected=paper.config.__name__, cure=cure)
-    config = task.fill(recipe.model)
+    paper, config = _paper(recipe.paper), task.fill(recipe.model)
     try:
-        return paper.model(config)
+        with _Budget():
+            return paper.model(config)
     except RegardError:
         raise
-    except (ValueError, TypeError, ArithmeticError, RuntimeError, AssertionError) as error:  # of torch, on sizes
+    except _OF_TORCH as error:
         cure = "look at the settings model.…"
-        raise ConfigError("there is no model of these sizes", got=str(error), cure=cure) from error
+        raise ConfigError("there is no model of these sizes", got=first_line(error), cure=cure) from error
+
+
+class _Budget(TorchFunctionMode):
+    """Refuses tensors, before they are filled, of which there are more than fit into memory.
+
+    Linux promises more memory than there is, and ends who uses it, without a word.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.limit, self.used = free_memory(), 0
+
+    def __torch_function__(self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        if func is torch.empty and made.device.type == "cpu":
+            self.used += made.nbytes
+            if self.used > self.limit:
+                got = f"more than {self.used / 1e9:,.1f} GB of weights"
+                expected = f"at most {self.limit / 1e9:,.1f} GB, the memory that is free"
+                raise ConfigError("the model is too large", got=got, expected=expected, cure="lower the sizes model.…")
+        return made
 
 
 def save_recipe(folder: Path, recipe: Recipe, task: Kept) -> None:

@@ -14,7 +14,8 @@ from jaxtyping import Float, Int, Shaped
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.base import ConfigError, did_you_mean, write_atomically
+from regard.base import ConfigError, check_settings, did_you_mean, write_atomically
+from regard.base.ranges import BatchSize, Count, Few, Margin, Share, VocabularySize, Weight
 from regard.data import BOS, EOS, PAD, UNK, Batch, Pair, TokenBatches, Vocabulary, evaluation_batches
 from regard.data.captions import CaptionBatches
 from regard.data.flickr8k import Captions, caption_tokens, flickr8k, read_captions, split_captions
@@ -44,21 +45,24 @@ class CaptioningConfig:
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     finetune: bool = False  # the encoder is part of the model and learns with it
     mirrored: bool = False  # training pictures are mirrored by chance
-    jitter: int = 0  # finetune: training views are cut by chance from squares that are this many pixels larger
-    vocabulary: int | None = None  # the most frequent words, None for all
-    min_count: int = 5  # words that are rarer are unknown
-    max_words: int = 40  # longer captions are left out of training; none is written
-    batch_size: int = 64  # captions
-    captions_per_picture: int = 1  # of a batch; a picture is shown and encoded once for all of them
-    fit: int | None = None  # pad lengths to multiples of this, batches to their full size: few shapes for train.capture
-    smoothing: float = 0.0  # of labels
-    doubly_stochastic: float = 1.0  # λ (14): every place shall get a weight of about 1 in all; 0: none
-    reward: float = 0.1  # λ_r (11), hard attention; 0.1 is the code's
-    entropy: float = 0.002  # λ_e (11), hard attention
+    jitter: Margin = 0  # finetune: training views are cut by chance from squares that are this many pixels larger
+    vocabulary: VocabularySize | None = None  # the most frequent words, None for all
+    min_count: Count = 5  # words that are rarer are unknown
+    max_words: Count = 40  # longer captions are left out of training; none is written
+    batch_size: BatchSize = 64  # captions
+    captions_per_picture: BatchSize = 1  # of a batch; a picture is shown and encoded once for all of them
+    fit: Few | None = None  # pad lengths to multiples of this, batches to their full size: few shapes for train.capture
+    smoothing: Share = 0.0  # of labels
+    doubly_stochastic: Weight = 1.0  # λ (14): every place shall get a weight of about 1 in all; 0: none
+    reward: Weight = 0.1  # λ_r (11), hard attention; 0.1 is the code's
+    entropy: Weight = 0.002  # λ_e (11), hard attention
     baseline: Literal["moving", "expected"] = "moving"  # hard: the paper's; what the caption has with expected places
     search: Search = field(default_factory=lambda: Search(beams=5, length_penalty=0.0))
     select: str = "bleu_4"  # the figure that decides which checkpoint is kept
     metrics: tuple[str, ...] = ("bleu", "cider", "meteor", "meteor_exact_stem")  # with `full`
+
+    def __post_init__(self) -> None:
+        check_settings(self, "task")
 
 
 @dataclass(frozen=True)
@@ -383,12 +387,7 @@ def _check(config: CaptioningConfig) -> None:
     if config.dataset not in known:
         cure = did_you_mean(config.dataset, known)
         raise ConfigError("task.dataset", got=repr(config.dataset), expected=f"one of {', '.join(known)}", cure=cure)
-    if not 0 <= config.smoothing < 1:
-        raise ConfigError("task.smoothing", got=config.smoothing, expected="0 ≤ smoothing < 1")
-    for name in ("doubly_stochastic", "reward", "entropy", "jitter"):
-        if getattr(config, name) < 0:
-            raise ConfigError(f"task.{name}", got=getattr(config, name), expected="0 or more")
-    if not 1 <= config.captions_per_picture <= config.batch_size:
+    if not config.captions_per_picture <= config.batch_size:
         got, expected = config.captions_per_picture, f"1 to task.batch_size, which is {config.batch_size}"
         raise ConfigError("task.captions_per_picture", got=got, expected=expected)
     if config.finetune and config.encoder.name != "efficientnet_lite0":

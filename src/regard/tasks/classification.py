@@ -353,19 +353,9 @@ def _check(config: ClassificationConfig) -> None:
         cure = did_you_mean(config.dataset, DATASETS)
         expected = f"one of {', '.join(DATASETS)}"
         raise ConfigError("task.dataset", got=repr(config.dataset), expected=expected, cure=cure)
-    for name, low, high in (("smoothing", 0, 1), ("stretch", 0, 1), ("discount", 0, 1.000001)):
-        if not low <= getattr(config, name) < high:
-            raise ConfigError(f"task.{name}", got=getattr(config, name), expected=f"{low} to {int(high)}")
-    if not config.walks >= 1:
-        raise ConfigError("task.walks", got=config.walks, expected="1 or more")
-    for name in ("reward_weight", "baseline_weight", "entropy_weight", "every_weight", "draws", "pad", "turn", "erase"):
-        if not getattr(config, name) >= 0:
-            raise ConfigError(f"task.{name}", got=getattr(config, name), expected="0 or more")
     if config.canvas.size is not None and (config.crop is not None or config.mirror):
         got = f"canvas.size={config.canvas.size}, crop={config.crop}, mirror={config.mirror}"
         raise ConfigError("a canvas is neither cropped nor mirrored", got=got, cure="task.crop=none task.mirror=false")
-    if any(value <= 0 for value in config.std):
-        raise ConfigError("task.std", got=config.std, expected="more than 0")
     if config.standardise and (config.mean or config.std):
         got = f"standardise=true, mean={config.mean}, std={config.std}"
         raise ConfigError("a picture is normalised in one way", got=got, cure="task.standardise=false")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -23,18 +23,20 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from regard.base import ConfigError, RegardError, did_you_mean
+from regard.base import RegardError, check_settings
+from regard.base.ranges import Pixels, Range
 from regard.data.download import cache_folder, find
 from regard.data.flickr8k import Captions
 from regard.data.images import fit_image, read_image
 from regard.data.sources import SOURCES
-from regard.nn.efficientnet import Backbone, Patches, efficientnet_lite0, sha256_of
+from regard.nn.efficientnet import TOP, Backbone, Patches, efficientnet_lite0, sha256_of
 from regard.tasks.task import Progress
 
-ENCODERS = ("efficientnet_lite0", "patches")
 PUBLISHED = "efficientnet_lite0/efficientnet-lite0-57934424.pth"
 FILE = "encoder.safetensors"  # in a run folder
 CHUNK = 64  # pictures at a time
+Stage = Annotated[int, Range(least=1, most=TOP)]
+ViewSize = Annotated[int, Range(least=1, most=2**14, cure="224 and 320 are usual")]
 _VERSION = 2  # of what is kept: a new one makes all kept files stale
 
 
@@ -44,11 +46,14 @@ class EncoderConfig:
 
     name: Literal["efficientnet_lite0", "patches"] = "efficientnet_lite0"
     weights: str | None = None  # a file with weights; None: the published ones
-    stage: int = 8  # efficientnet_lite0: 5 is a grid of size / 16 with 112 channels, 8 of size / 32 with 1280
-    size: int = 320  # pixels of the square that it sees
+    stage: Stage = 8  # efficientnet_lite0: 5 is a grid of size / 16 with 112 channels, 8 of size / 32 with 1280
+    size: ViewSize = 320  # pixels of the square that it sees
     whole: bool = False  # squeeze the whole picture into the square, instead of cutting out its middle
-    patch: int = 8  # patches: pixels of a side
+    patch: Pixels = 8  # patches: pixels of a side
     keep: bool = True  # features on disk, below the cache folder
+
+    def __post_init__(self) -> None:
+        check_settings(self, "task.encoder")
 
 
 class Viewer:
@@ -57,12 +62,6 @@ class Viewer:
     def __init__(
         self, config: EncoderConfig, *, module: Any | None = None, folder: Path | None = None, progress: Any = None
     ) -> None:
-        if config.name not in ENCODERS:
-            cure = did_you_mean(config.name, ENCODERS)
-            expected = f"one of {', '.join(ENCODERS)}"
-            raise ConfigError("task.encoder.name", got=repr(config.name), expected=expected, cure=cure)
-        if config.size < 1:
-            raise ConfigError("task.encoder.size", got=config.size, expected="1 or more", cure="224 and 320 are usual")
         self.config, self.folder = config, folder
         self.progress: Progress | None = progress
         self._own = module is not None

@@ -2,18 +2,23 @@
 
 from dataclasses import dataclass, field
 from inspect import signature
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.base import ConfigError
+from regard.base import ConfigError, check_settings
+from regard.base.ranges import BatchSize, Certainty, Few, Margin, Pixels, Range, Seed, Share, UpToOne, Weight
 from regard.data import Canvas
 from regard.data.pictures import IGNORE
 from regard.nn.reward import baseline_error, leave_one_out, reinforce
 from regard.tasks.task import Loss
+
+Degrees = Annotated[float, Range(least=0, most=360)]
+Deviation = Annotated[float, Range(above=0, least=1e-6)]
+Draws = Annotated[int, Range(least=0, most=10_000)]
 
 
 @dataclass(frozen=True)
@@ -22,39 +27,41 @@ class ClassificationConfig:
 
     dataset: str = "mnist"  # of DATASETS
     canvas: Canvas = field(default_factory=Canvas)
-    batch_size: int = 128
-    crop: int | None = None  # side of a random square in training, of the middle one else; None: whole pictures
-    pad: int = 0  # black pixels around a picture before it is cropped
+    batch_size: BatchSize = 128
+    crop: Pixels | None = None  # side of a random square in training, of the middle one else; None: whole pictures
+    pad: Margin = 0  # black pixels around a picture before it is cropped
     mirror: bool = False  # every other picture, in training
-    turn: float = 0.0  # degrees, at most, by which a picture is turned in training
-    stretch: float = 0.0  # share, at most, by which it is stretched or shrunk
-    erase: int = 0  # side of a square, somewhere, that shows the mean in training (cutout)
+    turn: Degrees = 0.0  # degrees, at most, by which a picture is turned in training
+    stretch: Share = 0.0  # share, at most, by which it is stretched or shrunk
+    erase: Margin = 0  # side of a square, somewhere, that shows the mean in training (cutout)
     mean: tuple[float, ...] = ()  # of each channel, to be subtracted from 0 … 1
-    std: tuple[float, ...] = ()  # of each channel, to be divided by
+    std: tuple[Deviation, ...] = ()  # of each channel, to be divided by
     standardise: bool = False  # in place of both: each picture less its own mean, by its own deviation
-    smoothing: float = 0.0  # of labels
+    smoothing: Share = 0.0  # of labels
     reward: Literal["correct", "probability"] = "correct"  # 1 or 0 for a label, or what the model gave the right one
-    reward_weight: float = 1.0  # of the policy's loss beside the cross entropy
-    baseline_weight: float = 1.0
-    entropy_weight: float = 0.0  # of discrete choices
-    every_weight: float = 0.0  # of the mean cross entropy after each glimpse, beside that of the answer
-    discount: float = 1.0  # γ: a right answer after n glimpses is worth γ^(n−1)
+    reward_weight: Weight = 1.0  # of the policy's loss beside the cross entropy
+    baseline_weight: Weight = 1.0
+    entropy_weight: Weight = 0.0  # of discrete choices
+    every_weight: Weight = 0.0  # of the mean cross entropy after each glimpse, beside that of the answer
+    discount: UpToOne = 1.0  # γ: a right answer after n glimpses is worth γ^(n−1)
     until_wrong: bool = False  # sequences: learn up to the first wrong label only (Ba et al. 2015)
-    walks: int = 1  # of each picture in training; several are a baseline to one another
-    draws: int = 0  # evaluation: 0 looks at the means, 1 draws once, more average so many walks
-    canvas_seed: int = 20_140_624  # of held-out canvases
+    walks: Few = 1  # of each picture in training; several are a baseline to one another
+    draws: Draws = 0  # evaluation: 0 looks at the means, 1 draws once, more average so many walks
+    canvas_seed: Seed = 20_140_624  # of held-out canvases
+
+    def __post_init__(self) -> None:
+        check_settings(self, "task")
 
 
 @dataclass(frozen=True)
 class Gazing:
     """How a model looks when it is judged; None is as its run says."""
 
-    draws: int | None = None  # 0 looks at the means, 1 draws once, more average so many walks
-    certainty: float | None = None  # how likely stopping must be
+    draws: Draws | None = None  # 0 looks at the means, 1 draws once, more average so many walks
+    certainty: Certainty | None = None  # how likely stopping must be
 
     def __post_init__(self) -> None:
-        if self.draws is not None and self.draws < 0:
-            raise ConfigError("draws", got=self.draws, expected="0 or more")
+        check_settings(self)
 
     def options(self, model: nn.Module, draws: int) -> dict[str, Any]:
         """What the model is called with for so many `draws`."""

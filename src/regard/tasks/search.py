@@ -1,9 +1,8 @@
 """From texts to translations: encode, search, decode, and gather the weights of what was found."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -11,11 +10,16 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn.utils.parametrize import cached
 
-from regard.base import ConfigError
+from regard.base import ConfigError, check_settings
+from regard.base.ranges import Count, Natural, Range, Seed
 from regard.data import BOS, EOS, SPECIALS, UNK, Codec, Pair, SubwordCodec, detokenize, evaluation_batches
 from regard.decode import Hypothesis, beam_search, consensus, greedy, sample
+from regard.decode.consensus import Sharpness
+from regard.decode.hypothesis import Beams, CoveragePenalty, LengthPenalty
+from regard.decode.sample import Temperature, TopK, TopP
 from regard.tasks.task import Progress
 
+Ratio = Annotated[float, Range(least=0, most=100)]
 Weights = NDArray[np.float32]
 
 
@@ -23,21 +27,24 @@ Weights = NDArray[np.float32]
 class Search:
     """How to look for a translation; one beam is greedy."""
 
-    beams: int = 5
-    nbest: int = 1
-    length_penalty: float = 1.0  # α of GNMT
-    coverage_penalty: float = 0.0  # β of GNMT
-    min_steps: int = 0
-    max_ratio: float = 2.0  # at most this many target tokens a source token, and ten more
-    no_repeat: int = 0  # n-grams that may occur once
-    consensus: float | None = None  # the beam that agrees most with all, by probability to this power
-    temperature: float | None = None  # a number samples instead of searching
-    top_k: int = 0
-    top_p: float = 1.0
-    seed: int = 0
+    beams: Beams = 5
+    nbest: Beams = 1
+    length_penalty: LengthPenalty = 1.0  # α of GNMT
+    coverage_penalty: CoveragePenalty = 0.0  # β of GNMT
+    min_steps: Natural = 0
+    max_ratio: Ratio = 2.0  # at most this many target tokens a source token, and ten more
+    no_repeat: Natural = 0  # n-grams that may occur once
+    consensus: Sharpness | None = None  # the beam that agrees most with all, by probability to this power
+    temperature: Temperature | None = None  # a number samples instead of searching
+    top_k: TopK = 0
+    top_p: TopP = 1.0
+    seed: Seed = 0
     replace_unknown: bool = False  # an unknown word becomes the source word with the largest weight (Luong 2015)
     places: Literal["expected", "argmax"] | None = None  # captions, hard attention: where to look; None: model.at_test
-    batch_tokens: int = 4096
+    batch_tokens: Count = 4096
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
 
 @dataclass(frozen=True)
@@ -93,18 +100,13 @@ def translate_texts(
 
 
 def check_search(how: Search) -> None:
-    """Whether it makes sense."""
-    for name in ("beams", "nbest", "batch_tokens"):
-        if getattr(how, name) < 1:
-            raise ConfigError(name, got=getattr(how, name), expected="1 or more")
+    """Whether the settings fit together."""
     if how.nbest > 1 and how.temperature is not None:
         raise ConfigError("nbest", got=how.nbest, expected="1 with a temperature", cure="sample with several seeds")
     if how.nbest > how.beams:
         raise ConfigError(
             "nbest", got=how.nbest, expected=f"at most beams, which is {how.beams}", cure=f"--beam {how.nbest}"
         )
-    if how.consensus is not None and not 0 <= how.consensus < math.inf:
-        raise ConfigError("consensus", got=how.consensus, expected="0 or more", cure="1 weighs by probability")
     if how.consensus is not None and how.temperature is not None:
         raise ConfigError(
             "consensus", got=f"temperature {how.temperature}", expected="a search", cure="temperature=None"

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import nn
 
-from regard.base import ConfigError, RegardError, check_installed, did_you_mean, write_atomically
+from regard.base import ConfigError, RegardError, check_installed, check_settings, did_you_mean, shown, write_atomically
+from regard.base.ranges import BatchSize, Count, Few, Range, Share, VocabularySize
 from regard.data import (
     CORPORA,
     PAD,
@@ -35,6 +36,7 @@ from regard.tasks.search import Prediction, Search, check_search, translate_text
 from regard.tasks.task import Loss, Progress, Score
 
 Splits = dict[str, ParallelText]
+Alpha = Annotated[float, Range(least=0, cure="the paper takes 5")]
 SOURCE, TARGET = "source.json", "target.json"  # in a run folder
 
 
@@ -48,19 +50,24 @@ class TranslationConfig:
     source_file: str | None = None  # corpus="files": two files line by line, or one with tabs
     target_file: str | None = None
     on_bad: Literal["error", "drop"] = "error"  # lines that are broken
-    max_words: int | None = None  # longer training sentences are left out
+    max_words: Count | None = None  # longer training sentences are left out
     units: Literal["words", "bpe", "unigram"] = "words"
-    vocabulary: int | None = None  # words: the most frequent ones of each side, None for all; sub-words: None is 8000
-    min_count: int = 1  # words that are rarer are unknown
+    vocabulary: VocabularySize | None = None  # words: the most frequent of each side, None: all; sub-words: None: 8000
+    min_count: Count = 1  # words that are rarer are unknown
     joint: bool = False  # sub-words: one model for both languages
     lower: bool = False
-    batch_size: int | None = None  # pairs
-    batch_tokens: int | None = 4096  # places on one side, padding included
-    fit: int | None = None  # pad lengths to multiples of this, batches to their full size: few shapes for train.capture
-    smoothing: float = 0.0  # of labels
-    consistency: float = 0.0  # α of R-Drop (Liang et al. 2021): two passes with different dropout shall agree; 0: one
+    batch_size: BatchSize | None = None  # pairs
+    batch_tokens: Count | None = 4096  # places on one side, padding included
+    fit: Few | None = None  # pad lengths to multiples of this, batches to their full size: few shapes for train.capture
+    smoothing: Share = 0.0  # of labels
+    consistency: Alpha = 0.0  # α of R-Drop (Liang et al. 2021): two passes with different dropout shall agree; 0: one
     search: Search = field(default_factory=Search)
-    edges: tuple[int, ...] = (5, 10, 15, 20, 25, 30, 35, 40)  # buckets of BLEU by length
+    edges: tuple[Count, ...] = (5, 10, 15, 20, 25, 30, 35, 40)  # buckets of BLEU by length
+
+    def __post_init__(self) -> None:
+        check_settings(self, "task")
+        if list(self.edges) != sorted(set(self.edges)):
+            raise ConfigError("task.edges", got=shown(self.edges), expected="rising lengths, such as 10,20,30")
 
 
 class Translation:
@@ -282,7 +289,8 @@ def _subwords(lines: Sequence[str], units: Literal["bpe", "unigram"], size: int)
     try:
         return SubwordCodec.train(lines, size=size, kind=units, max_lines=400_000)
     except ConfigError as error:
-        cure = f"task.vocabulary={size // 10} for little text, or task.units=words task.joint=false"
+        nearer = (error.cure or "").removeprefix("choose size=")
+        cure = f"task.vocabulary={nearer}, or task.units=words task.joint=false" if nearer.isdigit() else error.cure
         raise ConfigError(error.what, got=error.got, expected=error.expected, cure=cure) from error
 
 
@@ -307,10 +315,6 @@ def _check(config: TranslationConfig) -> None:
     if config.corpus not in known:
         cure = did_you_mean(config.corpus, known)
         raise ConfigError("task.corpus", got=repr(config.corpus), expected=f"one of {', '.join(known)}", cure=cure)
-    if not 0 <= config.smoothing < 1:
-        raise ConfigError("task.smoothing", got=config.smoothing, expected="0 ≤ smoothing < 1")
-    if not config.consistency >= 0:
-        raise ConfigError("task.consistency", got=config.consistency, expected="0 or more", cure="the paper takes 5")
     if config.units == "words" and config.joint:
         raise ConfigError(
             "task.joint is for sub-words", got="units='words'", cure="task.joint=false, or task.units=bpe"
