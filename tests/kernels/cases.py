@@ -552,10 +552,8 @@ def test_many_heads_of_one_sentence_with_padding(lead: tuple[int, ...]) -> None:
     score = Additive(20, 20, 8).to(DEVICE)
     given = [torch.randn(*lead, n, 20, device=DEVICE) for n in (15, 33, 33)]
     mask = Mask.padding(torch.tensor([5, 30][: lead[0]]))
-    found, expected = (
-        attend(*given, score=score, mask=mask, need_weights=False, impl=impl).context
-        for impl in ("triton", "reference")
-    )
+    ways = "triton", "reference"
+    found, expected = (attend(*given, score=score, mask=mask, need_weights=False, impl=impl).context for impl in ways)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
 
@@ -568,9 +566,8 @@ def test_single_dot_of_views(how: str) -> None:
     expected = attend(0.5 * query, keys, values, score=dot, mask=around, impl="reference").context
     torch.testing.assert_close(found, expected)
     grad = odd(torch.randn(3, 1, 6, device=DEVICE), how)
-    for one, other in zip(
-        *(torch.autograd.grad(x, (query, keys, values), grad) for x in (found, expected)), strict=True
-    ):
+    both = (torch.autograd.grad(x, (query, keys, values), grad) for x in (found, expected))
+    for one, other in zip(*both, strict=True):
         torch.testing.assert_close(one, other)
 
 
