@@ -31,6 +31,12 @@ Y = torch.zeros(2, 5, 8)  # [b k d]
 NARROW = torch.zeros(2, 5, 6)
 layer = MultiHead(8, num_heads=2)
 
+
+def traced(x: torch.Tensor) -> None:
+    with trace():
+        attend(x, x, x)
+
+
 TABLE: dict[str, tuple[Callable[[], object], type[RegardError], str]] = {
     # widths
     "dot width": (lambda: attend(X, NARROW, NARROW, score=Dot()), ShapeError,
@@ -59,6 +65,21 @@ TABLE: dict[str, tuple[Callable[[], object], type[RegardError], str]] = {
         "query of MultiHead: got [2, 3, 7]; expected [..., query, 8]"),
     "multihead keys": (lambda: layer(X, NARROW), ShapeError, "keys of MultiHead: got [2, 5, 6]; expected [..., keys, 8]"),
     "multihead values": (lambda: layer(X, Y, NARROW), ShapeError, "values of MultiHead: got [2, 5, 6]"),
+    # types, devices, numbers beyond 64 bits
+    "float64 keys of a float32 layer": (lambda: attend(X, Y.double(), Y, score=General(8, 8)), ConfigError,
+        "keys has the wrong type: got torch.float64; expected torch.float32, that of the layer's weights."
+        " Cure: keys.to(torch.float32), or layer.to(torch.float64)."),
+    "half query of a float32 layer": (lambda: attend(X.half(), Y, Y, score=Additive(8, 8, 4)), ConfigError, "query has the wrong type: got torch.float16; expected torch.float32"),
+    "float64 to heads": (lambda: layer(X.double()), ConfigError, "query has the wrong type: got torch.float64; expected torch.float32"),
+    "float64 under autocast": (lambda: torch.autocast("cpu", torch.bfloat16)(lambda: layer(X.double()))(), ConfigError, "query has the wrong type: got torch.float64"),
+    "meta keys": (lambda: attend(X, Y.to("meta"), Y), ShapeError, "keys and query are on different devices: got meta and cpu; expected one. Cure: keys.to(query.device)."),
+    "meta bias": (lambda: attend(X, Y, Y, bias=torch.zeros(3, 5, device="meta")), ShapeError, "bias and query are on different devices: got meta and cpu"),
+    "complex bias": (lambda: attend(X, Y, Y, bias=torch.zeros(3, 5, dtype=torch.complex64)), ShapeError, "a bias must hold real numbers: got torch.complex64. Cure: bias.real."),
+    "meta trace": (lambda: traced(X.to("meta")), RegardError, "a trace of meta tensors: got tensors without numbers. Cure: trace a call with real ones."),
+    "huge step": (lambda: attend(X, Y, Y, align=LocalMonotonic(1), step=10**20), ConfigError, "step: got 100000000000000000000; expected the time of the first query"),
+    "huge segment": (lambda: Mask.segment([10**20]), MaskError, "segment numbers: got [100000000000000000000]; expected whole numbers"),
+    "half a block": (lambda: Mask.block(1.5), ConfigError, "block size: got 1.5; expected 1 or more"),
+    "endless temperature": (lambda: Softmax(math.inf), ConfigError, "Softmax temperature: got inf; expected more than 0"),
     # lengths and axes
     "keys and values": (lambda: attend(X, Y, Y[:, :4]), ShapeError,
         "keys and values differ in length: got 5 and 4; expected one value for each key"),

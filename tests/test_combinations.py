@@ -236,3 +236,33 @@ def test_any_callable_is_a_score_and_an_alignment() -> None:
     out = attend(query, keys, values, score=manhattan, align=uniform, mask=Mask.padding([3, 5]))
     torch.testing.assert_close(out.context[0], values[0, :3].mean(0).expand(Q, V))
     assert isinstance(Attention(manhattan, uniform), nn.Module)
+
+
+@pytest.mark.parametrize("align", ALIGN_MAKERS)
+@pytest.mark.parametrize("score", SCORE_MAKERS)
+def test_meta_tensors_have_shapes(score: str, align: str) -> None:
+    layer = Attention(SCORE_MAKERS[score](), ALIGN_MAKERS[align]()).to("meta")
+    query, keys, values = (x.detach().to("meta") for x in inputs(torch.bfloat16))
+    layer.to(torch.bfloat16)
+    for mask in (None, Mask.causal() & Mask.padding(torch.zeros(B, dtype=torch.long, device="meta"))):
+        for need_weights in (True, False):
+            out = layer(query, keys, values, mask=mask, need_weights=need_weights)
+            assert out.context.shape == (B, Q, V)
+            assert out.context.is_meta
+            assert not need_weights or out.weights.shape == (B, Q, K)
+
+
+@pytest.mark.parametrize("types", [(0, 1, 1), (1, 0, 0), (0, 0, 1), (2, 0, 1), (3, 2, 0)], ids=str)
+@pytest.mark.parametrize("score", ["dot", "scaled_dot", "distance_log", "distance_gaussian", "location"])
+def test_mixed_types_are_promoted(score: str, types: tuple[int, int, int]) -> None:
+    """Scores in the widest type, the context in that of the values, the weights in that of the query."""
+    layer = Attention(SCORE_MAKERS[score]())
+    query, keys, values = (x.detach().to(DTYPES[t]) for x, t in zip(inputs(torch.float64), types, strict=True))
+    exact = Attention(layer.score, impl="reference").double()(query.double(), keys.double(), values.double())
+    layer.float()
+    for need_weights in (True, False):
+        out = layer(query, keys, values, need_weights=need_weights)
+        assert out.context.dtype == values.dtype
+        bound = max({2: 0.02, 3: 0.003}.get(t, 1e-5) for t in types)
+        torch.testing.assert_close(out.context.double(), exact.context, atol=bound, rtol=bound)
+        assert not need_weights or out.weights.dtype == query.dtype

@@ -136,3 +136,10 @@ def test_local_p_base_and_double_precision() -> None:
 def test_local_p_needs_the_query() -> None:
     with pytest.raises(ConfigError):
         LocalPredictive(4)(torch.zeros(1, 2, 3))
+
+
+def test_a_window_beyond_all_numbers_is_none() -> None:
+    huge, scores = 99999999999999999999, torch.randn(2, 3, 5)
+    torch.testing.assert_close(LocalMonotonic(huge)(scores).weights, scores.softmax(-1))
+    predicted = LocalPredictive(4, window=huge)(scores, query=torch.randn(2, 3, 4)).weights
+    torch.testing.assert_close(predicted, scores.softmax(-1))

@@ -60,3 +60,9 @@ def test_appending_masked_keys_changes_no_bit() -> None:
 def test_repr_shows_the_temperature() -> None:
     assert repr(Softmax()) == "Softmax()"
     assert repr(Softmax(0.5)) == "Softmax(temperature=0.5)"
+
+
+@pytest.mark.parametrize("temperature", [1e-3, 1e38, 1e300])
+def test_masked_keys_stay_out_at_any_temperature(temperature: float) -> None:
+    weights = softmax(torch.zeros(1, 4), torch.tensor([[True, False, True, False]]), temperature=temperature)
+    torch.testing.assert_close(weights, torch.tensor([[0.5, 0.0, 0.5, 0.0]]))

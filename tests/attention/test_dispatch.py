@@ -164,3 +164,95 @@ def test_mixed_dtypes_on_both_paths() -> None:
     plain, kernel = (attend(query, keys, values, impl=impl).context for impl in ("reference", "sdpa"))
     assert plain.dtype == kernel.dtype == torch.bfloat16
     assert_close(plain, kernel, atol=0.02, rtol=0.02)
+
+
+HALF = torch.bfloat16
+
+
+@pytest.mark.parametrize("score", [Dot(), ScaledDot(), Cosine(3.0)], ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize("wide", ["bias", "values", "keys", "bias of float64"])
+def test_nothing_is_rounded_to_the_type_of_the_query(score: Dot, wide: str, autocast: bool) -> None:
+    """A float32 bias, float32 values or keys beside a query in half precision: as exact as the reference."""
+    torch.manual_seed(2)
+    query, keys, values = torch.randn(2, 20, 16).to(HALF), torch.randn(2, 30, 16), torch.randn(2, 30, 8)
+    bias = 50 * torch.randn(20, 30) if "bias" in wide else None
+    bias = bias.double() if bias is not None and "64" in wide else bias
+    keys, values = keys if wide == "keys" else keys.to(HALF), values if wide == "values" else values.to(HALF)
+    given = query, keys, values
+    exact = attend(
+        *(x.double() for x in given), score=score, bias=None if bias is None else bias.double(), impl="reference"
+    )
+    with torch.autocast("cpu", HALF, enabled=autocast):
+        fused = attend(*given, score=score, bias=bias, need_weights=False)
+    plain = attend(*given, score=score, bias=bias, impl="reference")
+    off, allowed = ((out.context.double() - exact.context).abs().max().item() for out in (fused, plain))
+    assert fused.context.dtype == values.dtype
+    assert off <= 2 * allowed + 1e-6, f"{off:.1e}, the reference {allowed:.1e}"
+
+
+def test_weights_beside_a_fused_pass_keep_wider_keys() -> None:
+    torch.manual_seed(2)
+    query, keys = torch.randn(1, 9, 16).to(HALF), 3 * torch.randn(1, 12, 16)
+    exact = attend(query.double(), keys.double(), keys.double(), impl="reference").weights
+    plain = attend(query, keys, keys, impl="reference").weights
+    fused = attend(query, keys, keys, impl="sdpa").weights
+    assert (fused.double() - exact).abs().max() <= 2 * (plain.double() - exact).abs().max()
+
+
+def test_a_temperature_does_not_round_v() -> None:
+    """v / T in bfloat16 would be another v."""
+    torch.manual_seed(2)
+    score = Additive(8, 8, 16).to(HALF)
+    score.v.data *= 8
+    given = [torch.randn(2, n, 8).to(HALF) for n in (20, 30, 30)]
+    exact = attend(
+        *(x.double() for x in given), score=_double(score), align=Softmax(0.7), need_weights=False, impl="reference"
+    )
+    cold, ways = Softmax(0.7), ("blocked", "reference")
+    found, plain = (attend(*given, score=score, align=cold, need_weights=False, impl=impl).context for impl in ways)
+    off, allowed = ((x.double() - exact.context).abs().mean() for x in (found, plain))
+    assert off <= 1.2 * allowed
+
+
+def _double(score: Additive) -> Additive:
+    twin = Additive(8, 8, 16).double()
+    twin.load_state_dict(score.state_dict())
+    return twin
+
+
+def test_auto_takes_the_reference_where_a_transform_is_active() -> None:
+    big = Call("cpu", torch.empty(64, 64, 4, device="meta"), torch.empty(64, 64, 4, device="meta"))
+    score, seen = Additive(4, 4, 256), []
+
+    def look(x: Tensor) -> Tensor:
+        seen.append([dispatch.choose("auto", each, Softmax(), big, gradient=False) for each in (score, Dot())])
+        return x
+
+    look(torch.zeros(1))
+    torch.func.vmap(look)(torch.zeros(1))
+    torch.func.jvp(look, (torch.zeros(1),), (torch.zeros(1),))
+    assert seen == [["blocked", "sdpa"], ["reference", "reference"], ["reference", "reference"]]
+    with pytest.raises(ImplementationUnavailable, match=r"impl='sdpa' cannot run here: a transform of torch.func"):
+        torch.func.vmap(lambda x: dispatch.choose("sdpa", Dot(), Softmax(), big, gradient=False) and x)(torch.zeros(1))
+
+
+def test_no_width_has_equal_weights() -> None:
+    """A product of nothing is 0, so all keys weigh the same."""
+    query, keys, values = torch.randn(2, 3, 0), torch.randn(2, 5, 0), torch.randn(2, 5, 4)
+    for score in (Dot(), ScaledDot(), Cosine(2.0)):
+        for need_weights in (True, False):
+            out = attend(query, keys, values, score=score, need_weights=need_weights)
+            assert_close(out.context, values.mean(1, keepdim=True).expand(2, 3, 4))
+        with pytest.raises(ImplementationUnavailable, match="the query has no width"):
+            attend(query, keys, values, score=score, impl="sdpa")
+
+
+@pytest.mark.parametrize("impl", ["auto", "sdpa", "blocked"])
+@pytest.mark.parametrize("shape", [(0, 3, 4, 5), (2, 0, 4, 5), (2, 3, 4, 0)])
+def test_nothing_is_asked_of_a_kernel_for_an_empty_result(shape: tuple[int, ...], impl: str) -> None:
+    batch, queries, keys, width = shape
+    score = Additive(6, 6, 4) if impl == "blocked" else Dot()
+    given = torch.randn(batch, queries, 6), torch.randn(batch, keys, 6), torch.randn(batch, keys, width)
+    out = attend(*given, score=score, need_weights=False, impl=impl)
+    assert out.context.shape == (batch, queries, width)

@@ -11,6 +11,7 @@ from torch.testing import assert_close
 from regard.attention import Mask, MultiHead, attend
 from regard.attention.mask import as_mask, fit
 from regard.base import ConfigError, MaskError
+from regard.score import Additive, Dot
 
 SIZES = [(3, 5), (4, 4), (5, 3), (1, 4), (1, 1)]
 SEGMENTS = torch.tensor([[0, 0, 1, 2], [1, 0, 1, 0]])
@@ -273,3 +274,16 @@ def test_what_kernels_know() -> None:
         Mask.of(torch.ones(2, 2, dtype=torch.bool)),
     ):
         assert mask.simple() is None
+
+
+@pytest.mark.parametrize("impl", ["reference", "sdpa", "blocked"])
+def test_a_window_beyond_all_numbers_is_none(impl: str) -> None:
+    huge = 99999999999999999999
+    x = torch.randn(2, 5, 4)
+    score = Additive(4, 4, 3) if impl == "blocked" else Dot()
+    masks = {Mask.window(huge): None, Mask.window(huge, 0): Mask.causal(), Mask.block(huge): None}
+    for mask, same in masks.items():
+        found, expected = (
+            attend(x, x, x, score=score, mask=m, need_weights=False, impl=impl).context for m in (mask, same)
+        )
+        torch.testing.assert_close(found, expected)

@@ -274,3 +274,20 @@ def test_odd_widths(make) -> None:
 def test_sizes_below_one(make) -> None:
     with pytest.raises(ConfigError, match="1 or more"):
         make()
+
+
+@pytest.mark.parametrize("position", [ALiBi(2), Relative(2, 4)], ids=lambda p: type(p).__name__)
+def test_a_bias_is_as_wide_as_scores_are(position) -> None:
+    """−slope · distance in bfloat16 would be off by one at a distance of 400."""
+    query = torch.randn(1, 2, 400, 4)
+    half = position.bfloat16()(query.bfloat16(), query.bfloat16()).bias
+    assert half.dtype == torch.float32
+    exact = position.double()(query.bfloat16().double(), query.bfloat16().double()).bias
+    bound = 0.02 if isinstance(position, Relative) else 1e-6  # its projected sinusoids are in bfloat16
+    assert (half - exact).abs().max() < bound * exact.abs().max()
+    position.float()
+
+
+def test_relative_positions_of_nothing() -> None:
+    layer = MultiHead(8, num_heads=2, position=Relative(2, 4))
+    assert layer(torch.randn(3, 0, 8)).context.shape == (3, 0, 8)

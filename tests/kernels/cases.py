@@ -19,6 +19,7 @@ from regard.kernels import fused_additive, reasons_against_triton, single_query
 from regard.kernels.single_query import StepAttention, fused_single_dot
 from regard.models import Bahdanau, BahdanauConfig, Luong, LuongConfig
 from regard.nn.batched import StepContext
+from regard.score import Additive
 from regard.score.additive import additive
 from regard.score.dot import dot
 
@@ -512,3 +513,83 @@ def test_single_is_one_of_many() -> None:
     one, many = single_query.forward(*tensors, rules, block=16), tiled.forward(*tensors, rules)
     for name, first, second in zip(("context", "log_sum"), one[:2], many, strict=True):
         torch.testing.assert_close(first, second, rtol=1e-5, atol=1e-5, msg=name)
+
+
+def odd(x: Tensor, how: str) -> Tensor:
+    """The numbers of x, or for expanded ones some of them, in another order in memory."""
+    if how == "expanded":
+        return x[:1].expand(x.shape)
+    if how == "transposed":
+        return x.mT.contiguous().mT if x.ndim > 1 else torch.stack([x, x], 1)[:, 0]
+    wider = torch.cat([x, x], -1)
+    return torch.cat([wider, wider], 0)[::2][: len(x), ..., : x.shape[-1]] if x.ndim > 1 else wider[::2][: len(x)]
+
+
+VIEWS = ["expanded", "transposed", "sliced"]
+
+
+@pytest.mark.parametrize("q", [pytest.param(1, id="single"), pytest.param(6, id="many")])
+@pytest.mark.parametrize("how", VIEWS)
+def test_views_of_every_tensor(how: str, q: int) -> None:
+    """Whatever lies otherwise in memory than it looks: queries, keys, values, v, lengths, masks and gradients."""
+    tensors = [odd(x, how) for x in inputs(3, q, 9, 6, 5)]
+    lengths = odd(torch.tensor([9, 2, 5], device=DEVICE), how)
+    mask = odd(allowed(3, q, 9), how)
+    rules = {"lengths": lengths, "allowed": mask, "window": (7, 3)}
+    grad = odd(torch.randn(3, q, 5, device=DEVICE), how)
+    exact = reference([x.double() for x in tensors], grad, rules)
+    eager = reference(tensors, grad, rules)
+    context, _, gradients = fused(tensors, grad, rules)
+    near("context", context, eager[0], exact[0], 3e-6)
+    for name, *three in zip(NAMES, gradients, eager[3], exact[3], strict=True):
+        near(name, *three, 3e-6)
+
+
+@pytest.mark.parametrize("lead", [(1, 3), (2, 3)], ids=str)
+def test_many_heads_of_one_sentence_with_padding(lead: tuple[int, ...]) -> None:
+    """Lengths of one sentence for all its heads: a view of stride 0, which was read past its end."""
+    torch.manual_seed(0)
+    score = Additive(20, 20, 8).to(DEVICE)
+    given = [torch.randn(*lead, n, 20, device=DEVICE) for n in (15, 33, 33)]
+    mask = Mask.padding(torch.tensor([5, 30][: lead[0]]))
+    ways = "triton", "reference"
+    found, expected = (attend(*given, score=score, mask=mask, need_weights=False, impl=impl).context for impl in ways)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("how", VIEWS)
+def test_single_dot_of_views(how: str) -> None:
+    query, keys, values = (odd(torch.randn(3, n, 6, device=DEVICE), how).requires_grad_() for n in (1, 9, 9))
+    lengths, mask = odd(torch.tensor([9, 2, 5], device=DEVICE), how), odd(allowed(3, 1, 9), how)
+    found = fused_single_dot(query, keys, values, scale=0.5, lengths=lengths, allowed=mask)
+    around = mask_of({"lengths": lengths, "allowed": mask})
+    expected = attend(0.5 * query, keys, values, score=dot, mask=around, impl="reference").context
+    torch.testing.assert_close(found, expected)
+    grad = odd(torch.randn(3, 1, 6, device=DEVICE), how)
+    both = (torch.autograd.grad(x, (query, keys, values), grad) for x in (found, expected))
+    for one, other in zip(*both, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("q", [pytest.param(1, id="single"), pytest.param(5, id="many")])
+def test_second_derivatives(q: int) -> None:
+    tensors = [x.requires_grad_() for x in inputs(2, q, 6, 5, 4)]
+    rules = {"lengths": torch.tensor([6, 3], device=DEVICE), "causal": True}
+    mask = mask_of(rules)
+
+    def second(context: Tensor) -> tuple[Tensor, ...]:
+        first = torch.autograd.grad(context.square().sum(), tensors, create_graph=True)
+        return torch.autograd.grad(sum(x.square().sum() for x in first), tensors)
+
+    query, keys, values, v = tensors
+    plain = attend(query, keys, values, score=lambda q, k: additive(q, k, v), mask=mask, impl="reference").context
+    for one, other in zip(second(fused_additive(*tensors, **rules)[0]), second(plain), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_many_transforms_are_refused() -> None:
+    query, keys, values, v = inputs(1, 3, 4, 5, 2)
+    with pytest.raises(ImplementationUnavailable, match=r"fused_additive cannot run here: a transform of torch\.func"):
+        torch.func.jvp(lambda q: fused_additive(q, keys, values, v)[0], (query,), (query,))
+    with pytest.raises(ImplementationUnavailable, match="fused_single_dot cannot run here: a transform"):
+        torch.func.vmap(lambda q: fused_single_dot(q, keys, keys))(query[:, None, :1])

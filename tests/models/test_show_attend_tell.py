@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from regard.attention import trace
 from regard.base import ConfigError, ShapeError
 from regard.decode import beam_search, greedy, pick
 from regard.models.show_attend_tell import ShowAttendTell, ShowAttendTellConfig, show_attend_tell_flickr8k
@@ -350,3 +351,16 @@ def test_wrong_place_to_look() -> None:
         build(at_test="sample")
     with pytest.raises(ConfigError, match="places: got 'best'; expected 'expected' or 'argmax'"):
         build(align="sample")(*batch(), at_test="best")
+
+
+@pytest.mark.parametrize("at_test", ["expected", "argmax"])
+def test_a_trace_sees_hard_attention(at_test: str) -> None:
+    """Under the name of the layer, word after word: in training where it looked, drawn or not."""
+    model, (features, inputs) = build(align="sample", at_test=at_test, semi_sampling=0.5), batch()
+    for training in (True, False):
+        model.train(training)
+        with trace(model) as seen:
+            out = model(features, inputs)
+        assert list(seen) == ["attention"]
+        assert torch.equal(torch.from_numpy(seen["attention"].weights), out.weights)
+        assert seen["attention"].weights.shape == (3, 5, 9)

@@ -156,3 +156,21 @@ def test_bad_input() -> None:
     product(torch.ones(3, 5))
     with pytest.raises(RegardError, match="there are no more steps"):
         product(torch.ones(3, 5))
+
+
+def test_transforms_see_a_plain_product() -> None:
+    weight, bias, x = torch.randn(3, 2), torch.randn(3), torch.randn(4, 2)
+
+    def steps(weight: Tensor, bias: Tensor) -> Tensor:
+        product = StepLinear(weight, bias, shape=(2, 4))
+        return product(x) + product(2 * x)
+
+    def plain(weight: Tensor, bias: Tensor) -> Tensor:
+        return F.linear(x, weight, bias) + F.linear(2 * x, weight, bias)
+
+    for act in (
+        lambda f: torch.func.jvp(f, (weight, bias), (torch.ones_like(weight), torch.ones_like(bias)))[1],
+        lambda f: torch.func.grad(lambda w: f(w, bias).square().sum())(weight),
+        lambda f: torch.func.vmap(f)(torch.stack([weight, -weight]), torch.stack([bias, bias])),
+    ):
+        torch.testing.assert_close(act(steps), act(plain))

@@ -76,7 +76,7 @@ class Mask:
     def block(size: int) -> "Mask":
         """Keys in the query's own block of `size` positions."""
         if not isinstance(size, int) or size < 1:
-            raise ConfigError("block size", got=size, expected="a whole number, 1 or more", cure="count positions")
+            raise ConfigError("block size", got=size, expected="1 or more", cure="count positions, in whole numbers")
         return _Block(min(size, FARTHEST))
 
     @staticmethod

@@ -226,6 +226,8 @@ class Relative(nn.Module):
                 expected=f"{num_heads} of width {head_dim}",
             )
         num_queries, num_keys = query.shape[-2], keys.shape[-2]
+        if 0 in (num_queries, num_keys):
+            return Positioned(query + self.content, keys)  # of no pairs there is no distance
         dtype = torch.promote_types(query.dtype, torch.float32)
         distance = torch.arange(num_keys - 1, -num_queries, -1, device=query.device, dtype=dtype)  # k−1 … −(q−1)
         table = sinusoid(distance, self.dim).to(query.dtype)

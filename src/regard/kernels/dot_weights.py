@@ -14,6 +14,7 @@ from torch import Tensor
 from regard.kernels.derivatives import refuse_transforms
 from regard.kernels.parts import (
     EVERYWHERE,
+    INTERPRETED,
     Rules,
     contiguous_rows,
     dot,
@@ -68,11 +69,13 @@ def _pass(
         sums_here = tl.load(sums + beside, mask=here, other=-float("inf"))
         highest = tl.max(sums_here, 1)
         highest = tl.where(highest == -float("inf"), 0.0, highest)
-        highest += tl.log(tl.maximum(tl.sum(tl.exp(sums_here - highest[:, None]), 1), 1e-38))
+        highest += tl.log(tl.maximum(tl.sum(tl.exp(sums_here - highest[:, None]), 1), 1e-37))
     for at in range(first, end):
         columns = at * block_k + tl.arange(0, block_k)
         there = (columns[None, :] < num_keys) & (wide[:, None] < features)
         key = tl.load(keys + item * stride_kn + columns[None, :] * stride_k + wide[:, None], mask=there, other=0.0)
+        if INTERPRETED:
+            query, key = query.to(tl.float32), key.to(tl.float32)  # its products of bfloat16 are wrong
         scores = dot(query, key) * scale
         seen = visible(
             allowed + item * stride_an, stride_a, rows, columns, shift, num_queries, length,
