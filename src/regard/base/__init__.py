@@ -10,7 +10,7 @@ from regard.base.errors import (
     ShapeError,
 )
 from regard.base.extras import require
-from regard.base.files import write_atomically
+from regard.base.files import Unfollowed, followed, inside, parse_json, read_json, write_atomically
 from regard.base.runtime import environment
 
 __all__ = [
@@ -20,11 +20,16 @@ __all__ = [
     "MissingExtra",
     "RegardError",
     "ShapeError",
+    "Unfollowed",
     "did_you_mean",
     "environment",
     "fill",
+    "followed",
     "from_json",
+    "inside",
     "override",
+    "parse_json",
+    "read_json",
     "require",
     "to_json",
     "write_atomically",

@@ -4,12 +4,12 @@
 settings, and perhaps another published number, stand inside.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
+from regard.base import parse_json
 from regard.recipes.figures import SHOWN, kind_of
 
 
@@ -66,7 +66,7 @@ def entry(name: str) -> dict[str, Any] | None:
     path = files("regard") / "recipes" / "results" / f"{name.replace('/', '_')}.json"
     if not path.is_file():
         return None
-    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    content: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))
     return content
 
 
