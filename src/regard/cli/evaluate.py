@@ -10,7 +10,7 @@ from regard.tasks import Score
 
 def evaluate(asked: Namespace) -> None:
     """Judge a run on a test set and print what came out; figures and outputs stay in the run folder."""
-    model = api.load(asked.run, device=asked.device)
+    model = api.load(asked.run, device=asked.device, source=asked.source, target=asked.target)
     split = asked.split or api.first_test(model)
     score = model.evaluate(split, beam=asked.beam, **evaluation_settings(model, asked.settings))
     tell(model, score)
