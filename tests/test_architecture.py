@@ -146,11 +146,11 @@ def test_command_line_is_frozen() -> None:
     assert flags == {
         "demo": ["--help", "--out", "--seconds"],
         "train": ["--device", "--help", "--out", "--resume", "--set", "--source", "--target"],
-        "evaluate": ["--beam", "--device", "--help", "--set", "--split"],
+        "evaluate": ["--beam", "--device", "--help", "--set", "--source", "--split", "--target"],
         "translate": search,
         "caption": ["--beam", "--beside", "--device", "--help", "--nbest", "--overlay", "--set"],
         "classify": ["--device", "--help", "--path"],
-        "report": ["--help", "--out", "--samples", "--split"],
+        "report": ["--help", "--out", "--samples", "--source", "--split", "--target"],
         "list": ["--help"],
         "info": ["--help"],
         "tour": ["--help", "--out"],

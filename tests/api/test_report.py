@@ -1,5 +1,7 @@
 import re
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -41,6 +43,24 @@ def test_progress_is_told_by_run(trained: api.Model) -> None:
     assert ("trained: sentences", 3, 3) in told
     assert told[-2:] == [("twin: examples", 0, 1), ("twin: examples", 1, 1)]
     assert not any(what == "twin: sentences" for what, _, _ in told)  # the figures of the first are there now
+
+
+def test_a_report_of_a_damaged_folder(gazing: api.Model, tmp_path: Path) -> None:
+    """What a run says beside its figures may be missing, or be anything."""
+    api.result(gazing, "test")
+    model = replace(gazing, folder=shutil.copytree(gazing.folder, tmp_path / "run"))
+    (model.folder / "metrics.jsonl").write_bytes(
+        b'\xff\n[1]\n{"kind": "end", "step": 4}\n{"kind": "valid", "step": 2}\n'
+    )
+    (model.folder / "environment.json").write_text('{"threads": [2]}')
+    page = api.report([model], samples=0)
+    assert "Updates" in page
+    assert "Training" not in page.partition("</table>")[0]
+    (model.folder / "environment.json").write_text("[" * 100_000)
+    with pytest.raises(
+        RegardError, match=r"environment.json cannot be read: got brackets nested too .* Cure: delete it"
+    ):
+        api.report([model], samples=0)
 
 
 def test_a_report_of_glimpses(gazing: api.Model) -> None:

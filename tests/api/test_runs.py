@@ -1,4 +1,5 @@
 import json
+import math
 import os
 import shutil
 from dataclasses import replace
@@ -13,8 +14,9 @@ from regard import api
 from regard.base import ConfigError, RegardError
 from regard.data import Canvas, ParallelText
 from regard.models import DTRAMConfig
-from regard.recipes import RECIPES, Recipe, with_files
-from regard.train import World
+from regard.recipes import RECIPES, Recipe, load_recipe, with_files
+from regard.train import World, load_tensors, save_tensors
+from regard.train.lock import RunLock, check_free
 
 KEYS = "I lost my keys."
 
@@ -52,9 +54,194 @@ def test_results_are_kept_until_the_weights_change(trained: api.Model, tmp_path:
     path = tmp_path / "run" / "result_test.json"
     assert json.loads(path.read_text()) == json.loads(json.dumps(first))
     path.write_text(json.dumps({**first, "date": "kept"}))
-    assert api.result(model, "test")["date"] == "kept"
-    os.utime(tmp_path / "run" / "model.safetensors", ns=(path.stat().st_mtime_ns + 1,) * 2)
+    weights = tmp_path / "run" / "model.safetensors"
+    for later in (1, -1):  # when a file was written says nothing: it may be a copy
+        os.utime(weights, ns=(path.stat().st_mtime_ns + later * 10**12,) * 2)
+        assert api.result(model, "test")["date"] == "kept"
+    with torch.no_grad():
+        next(model.module.parameters()).add_(1e-6)
     assert api.result(model, "test")["date"] != "kept"
+    assert json.loads(path.read_text())["weights"] != first["weights"]
+
+
+def test_figures_of_other_weights_are_not_shown(trained: api.Model, tmp_path: Path) -> None:
+    """Weights that are put there with an older time, and those of an earlier checkpoint."""
+    folder = shutil.copytree(trained.folder, tmp_path / "run")
+    api.result(api.load(folder, device="cpu"), "test")
+    path = folder / "result_test.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "date": "kept"}))
+    tensors = {name: tensor + 1 for name, tensor in load_tensors(folder / "model.safetensors").items()}
+    save_tensors(folder / "model.safetensors", tensors)
+    os.utime(folder / "model.safetensors", (1, 1))
+    assert api.result(api.load(folder, device="cpu"), "test")["date"] != "kept"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"figures": None}, {"figures": {"bleu": "x"}}, {"figures": {"bleu": math.nan}}, {"signatures": []},
+        {"lengths": [3]}, {"lengths": [{"low": 1}]}, {"sentences": None}, {"search": {}}, {"missing": {"a": 1}},
+    ],
+)  # fmt: skip
+def test_a_result_without_figures_is_one_line(trained: api.Model, tmp_path: Path, change: dict[str, Any]) -> None:
+    model = api.load(shutil.copytree(trained.folder, tmp_path / "run"), device="cpu")
+    path, whole = tmp_path / "run" / "result_test.json", api.result(trained, "test")
+    path.write_text(json.dumps({**whole, **change}))
+    with pytest.raises(RegardError, match=r"result_test.json is no result: .* Cure: delete it: the run is then eval"):
+        api.report([model])
+    path.write_text(json.dumps({"run": "of an older version"}))
+    assert api.result(model, "test")["figures"] == whole["figures"] | {
+        "sentences_per_second": api.result(model, "test")["figures"]["sentences_per_second"]
+    }
+
+
+# ── folders of strangers ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def rewrite(run: Path, **task: Any) -> None:
+    content = json.loads((run / "recipe.json").read_text())
+    content["task"] |= task
+    (run / "recipe.json").write_text(json.dumps(content))
+
+
+def test_a_path_in_a_recipe_is_not_followed(trained: api.Model, tmp_path: Path) -> None:
+    """Its lines would stand in a report. What needs no data works; what does asks for the files by name."""
+    secret = tmp_path / "secret.tsv"
+    secret.write_text("".join(f"secret {n}\tgeheim {n}\n" for n in range(90)))
+    folder = shutil.copytree(trained.folder, tmp_path / "run")
+    rewrite(folder, source_file=str(secret))
+    model = api.load(folder, device="cpu")
+    assert model.translate("one and two three").text == trained.translate("one and two three").text
+    text = (
+        rf"paths are not followed: got '{secret}' in its recipe.json; expected paths that were given on this machine"
+        r"\. Cure: name them again by --source, and by --target where there are two"
+    )
+    for use in (
+        lambda: api.report([model]),
+        lambda: model.evaluate("test"),
+        lambda: api.train(model.recipe, tmp_path / "new"),
+    ):
+        with pytest.raises(RegardError, match=text):
+            use()
+    with pytest.raises(RegardError, match=text):
+        api.train(model.recipe, folder, resume=True)
+    mine = trained.recipe.task.source_file
+    assert api.load(folder, device="cpu", source=mine).evaluate("test", beam=1).details["sentences"] > 0
+
+
+def test_pictures_of_a_recipe_are_not_followed(captioning: api.Model, tmp_path: Path) -> None:
+    folder = shutil.copytree(captioning.folder, tmp_path / "run")
+    task = captioning.recipe.task
+    rewrite(folder, folder=str(tmp_path))
+    with pytest.raises(RegardError, match=r"paths are not followed.* Cure: name them again by --source and --target"):
+        api.load(folder, device="cpu").evaluate("test")
+    found = api.load(folder, device="cpu", source=task.caption_file, target=task.folder)
+    assert found.task.splits["test"].names == captioning.task.splits["test"].names
+
+
+def test_a_start_in_a_recipe_is_not_followed(gazing: api.Model, tmp_path: Path) -> None:
+    """Not even where a run was killed before its first checkpoint, and so begins anew."""
+    folder = started(tmp_path / "run", gazing.recipe, gazing).folder
+    shutil.rmtree(folder / "checkpoints")
+    (folder / "model.safetensors").unlink()
+    content = json.loads((folder / "recipe.json").read_text())
+    (folder / "recipe.json").write_text(json.dumps(content | {"start": str(tmp_path / "elsewhere")}))
+    with pytest.raises(
+        RegardError, match=r"paths are not followed: got .*elsewhere.* Cure: name it again: --set start"
+    ):
+        api.train(load_recipe(folder), folder, resume=True)
+
+
+def test_files_are_named_for_runs_of_files_only(gazing: api.Model, trained: api.Model) -> None:
+    with pytest.raises(ConfigError, match=r"was trained on no files: got a\.tsv"):
+        api.load(gazing.folder, source="a.tsv")
+    with pytest.raises(ConfigError, match=r"--target needs --source"):
+        api.load(trained.folder, target="a.fr")
+
+
+@pytest.mark.parametrize("name", ["source.json", "target.json", "recipe.json", "model.safetensors"])
+def test_a_link_out_of_a_run_shows_nothing(trained: api.Model, tmp_path: Path, name: str) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("my password")
+    folder = shutil.copytree(trained.folder, tmp_path / "run")
+    (folder / name).unlink()
+    (folder / name).symlink_to(secret)
+    with pytest.raises(RegardError) as caught:
+        api.load(folder, device="cpu")
+    assert str(caught.value).startswith(f"{folder / name} cannot be read: got a link that leads out of its folder")
+    assert "password" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("captioning", "vocabulary.json"), ("captioning", "encoder.safetensors"), ("gazing", "pictures.json")],
+)
+def test_a_link_out_of_a_run_of_pictures(kind: str, name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    folder = shutil.copytree(request.getfixturevalue(kind).folder, tmp_path / "run")
+    (tmp_path / "secret").write_text("my password")
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to(tmp_path / "secret")
+    with pytest.raises(RegardError, match=rf"{name} cannot be read: got a link that leads out of its folder"):
+        api.load(folder, device="cpu")
+
+
+@pytest.mark.parametrize("content", [b"[" * 100_000, b"\xff", b"3", b'{"kind": "vocabulary", "tokens": [1, []]}'])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("trained", "recipe.json"),
+        ("trained", "source.json"),
+        ("captioning", "vocabulary.json"),
+        ("gazing", "pictures.json"),
+    ],
+)
+def test_files_that_hold_anything_are_one_line(
+    kind: str, name: str, content: bytes, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    folder = shutil.copytree(request.getfixturevalue(kind).folder, tmp_path / "run")
+    (folder / name).write_bytes(content)
+    with pytest.raises(RegardError, match=rf"{name} (cannot be read: got|is no recipe)"):
+        api.load(folder, device="cpu")
+
+
+def test_a_run_that_was_killed_early_still_starts_from_another(gazing: api.Model, tmp_path: Path) -> None:
+    """Its recipe is there, but no checkpoint: it begins anew, with the weights that it was to begin with."""
+    whole = started(tmp_path / "whole", gazing.recipe, gazing)
+    folder = shutil.copytree(whole.folder, tmp_path / "killed")
+    shutil.rmtree(folder / "checkpoints")
+    for name in ("best.safetensors", "model.safetensors"):
+        (folder / name).unlink()
+    again = api.train(load_recipe(folder), folder, resume=True)
+    theirs = whole.module.state_dict()
+    assert all(torch.equal(tensor, theirs[name]) for name, tensor in again.module.state_dict().items())
+
+
+def test_a_folder_in_use_is_refused_before_any_work(trained: api.Model, tmp_path: Path) -> None:
+    folder = shutil.copytree(trained.folder, tmp_path / "run")
+    lock = RunLock(folder)
+    with pytest.raises(RegardError, match=rf"run is being trained already: got process {os.getpid()} on "):
+        api.train(with_files(trained.recipe, str(tmp_path / "no.tsv"), None), folder, resume=True)
+    lock.release()
+
+
+def test_a_fault_before_the_first_step_leaves_no_lock(
+    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError("no space")
+
+    monkeypatch.setattr("regard.api.runs.save_recipe", full)
+    with pytest.raises(OSError, match="no space"):
+        api.train(recipe, tmp_path / "run")
+    check_free(tmp_path / "run")
+
+
+def test_nothing_is_written_into_a_folder_that_is_gone(trained: api.Model, tmp_path: Path) -> None:
+    score = trained.evaluate("test", beam=1)
+    gone = replace(trained, folder=tmp_path / "gone")
+    with pytest.raises(RegardError, match=r"gone is gone: it was deleted or moved"):
+        api.write_result(gone, score)
+    assert not (tmp_path / "gone").exists()
 
 
 def test_results_of_what_ships_are_not_written(shipped: api.Model) -> None:

@@ -1,11 +1,14 @@
 """Files are whole or not there."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 
-from regard.base import write_atomically
+import regard
+from regard.base import RegardError, Unfollowed, followed, inside, parse_json, read_json, write_atomically
+from regard.base.files import MAX_DEPTH
 
 
 @pytest.mark.parametrize(("content", "data"), [("é→\n", "é→\n".encode()), (b"\x00\xff", b"\x00\xff"), ("", b"")])
@@ -57,3 +60,91 @@ def test_permissions_follow_the_umask(tmp_path: Path, umask: int, mode: int) -> 
     finally:
         os.umask(before)
     assert path.stat().st_mode & 0o777 == mode
+
+
+# ── what others may have made ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_all_json_comes_through_one_door() -> None:
+    """Everywhere else 100,000 brackets would end in a RecursionError."""
+    for path in Path(regard.__file__).parent.rglob("*.py"):
+        if path.name != "files.py":
+            assert not re.search(r"json\.loads?\(|from json import", path.read_text()), path
+
+
+@pytest.mark.parametrize(
+    ("text", "got"),
+    [
+        ("[" * 100_000, "brackets nested too deeply"),
+        ('{"a":' * 100_000, "brackets nested too deeply"),
+        ("[" * 900 + "]" * 900, "brackets nested too deeply"),  # Python could still read it, but not write it
+        ("", "Expecting value: line 1 column 1 (char 0)"),
+        ("{secret", "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+        (b"\xffsecret", "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
+        ("9" * 5000, "Exceeds the limit (4300 digits) for integer string conversion"),
+    ],
+)
+def test_what_is_no_json_is_an_error_that_quotes_nothing(text: str | bytes, got: str) -> None:
+    with pytest.raises(RegardError) as caught:
+        parse_json(text)
+    assert str(caught.value).startswith(f"this is no JSON: got {got}")
+    assert "secret" not in str(caught.value)
+
+
+def test_what_is_json_is_read() -> None:
+    nest = "[" * MAX_DEPTH + "]" * MAX_DEPTH
+    assert parse_json(b'{"a": [1, 2.5, null, "\xc3\xa9"]}') == {"a": [1, 2.5, None, "é"]}
+    assert str(parse_json(nest)) == nest
+
+
+def test_a_file_of_values(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"a": 1}')
+    assert read_json(path, cure="delete it") == {"a": 1}
+    for text, got in (
+        ("[]", "list; expected values by name"),
+        ("{", "Expecting property name .*"),
+        ("[" * 9**6, "brack"),
+    ):
+        path.write_text(text)
+        with pytest.raises(RegardError, match=rf"a\.json cannot be read: got {got}.*Cure: delete it"):
+            read_json(path, cure="delete it")
+    with pytest.raises(FileNotFoundError):
+        read_json(tmp_path / "none.json", cure="delete it")
+
+
+def test_a_link_that_leads_out_is_refused(tmp_path: Path) -> None:
+    secret, folder = tmp_path / "secret.json", tmp_path / "run"
+    secret.write_text('{"secret": 1}')
+    folder.mkdir()
+    (folder / "out.json").symlink_to(secret)
+    (folder / "up.json").symlink_to("../secret.json")
+    (folder / "zero").symlink_to("/dev/zero")
+    for name in ("out.json", "up.json", "zero"):
+        with pytest.raises(RegardError, match=rf"{name} cannot be read: got a link that leads out of its folder"):
+            inside(folder / name)
+    (folder / "one.json").write_text("{}")
+    (folder / "two.json").symlink_to("one.json")  # beside it, so nothing is shown that was not there
+    (tmp_path / "other").symlink_to(folder)  # the whole folder may be anywhere
+    for path in (folder / "one.json", folder / "two.json", tmp_path / "other" / "one.json", folder / "none.json"):
+        assert inside(path) == path
+
+
+def test_what_is_no_plain_file_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")  # to open it would be to wait for ever
+    (tmp_path / "folder").mkdir()
+    for name in ("pipe", "folder"):
+        with pytest.raises(RegardError, match=rf"{name} cannot be read: got no plain file; expected a file"):
+            inside(tmp_path / name)
+
+
+def test_a_path_that_is_not_followed_is_asked_for() -> None:
+    path = Unfollowed("/etc/passwd")
+    assert path == "/etc/passwd"
+    assert followed("/mine", cure="name it") == "/mine"
+    with pytest.raises(RegardError) as caught:
+        followed(path, cure="name it again")
+    assert str(caught.value) == (
+        "this run was trained on files whose paths are not followed: got '/etc/passwd' in its recipe.json; "
+        "expected paths that were given on this machine. Cure: name it again."
+    )

@@ -1,4 +1,5 @@
 import io
+import json
 import shlex
 import shutil
 import subprocess
@@ -11,7 +12,8 @@ from tiny import PAIRS, SIZES
 
 from regard import __version__
 from regard.align import ALIGNS
-from regard.base import ConfigError
+from regard.api import shipped
+from regard.base import ConfigError, RegardError
 from regard.cli.main import main
 from regard.tasks import Search
 from regard.train import Train
@@ -117,6 +119,22 @@ MISTAKES = {  # a command, and what it says; {here} is the folder where it runs
     "report run nothing": "there is no run nothing: got no such folder. Cure: train one, or load tatoeba-en-fr.",
     "report spoilt": "spoilt/result_test.json cannot be read: got Expecting value: line 1 column 1 (char 0). "
     "Cure: delete it: the run is then evaluated again.",
+    "evaluate run --target a.fr": "--target needs --source. Cure: give both, as in the training.",
+    "evaluate tatoeba-en-fr --source a.en": "{shipped} was trained on no files: got a.en. "
+    "Cure: leave --source and --target out.",
+    "evaluate foreign": "this run was trained on files whose paths are not followed: got '/etc/passwd' in its "
+    "recipe.json; expected paths that were given on this machine. "
+    "Cure: name them again by --source, and by --target where there are two.",
+    "report foreign": "this run was trained on files whose paths are not followed: got '/etc/passwd' in its "
+    "recipe.json; expected paths that were given on this machine. "
+    "Cure: name them again by --source, and by --target where there are two.",
+    "train bahdanau/plain_en_fr --out foreign --resume": "this run was trained on files whose paths are not followed: "
+    "got '/etc/passwd' in its recipe.json; expected paths that were given on this machine. "
+    "Cure: name them again by --source, and by --target where there are two.",
+    "translate nested hello": f"nested/recipe.json cannot be read: got brackets nested too deeply. {RESTORE}",
+    "train bahdanau/plain_en_fr --out unsealed --resume": "unsealed/checkpoints/step_00000004/state.json is not "
+    "what was saved: got no checksum of its own; expected a whole file. "
+    "Cure: delete unsealed/checkpoints/step_00000004 and go on from step_00000002.",
     "demo --seconds 0 --out new": "--seconds: got 0.0; expected more than 0. Cure: leave it out: 1200 is the default.",
 }
 
@@ -129,7 +147,20 @@ def here(text: Path, trained: Path, tmp_path_factory: pytest.TempPathFactory) ->
     (folder / "latin.tsv").write_bytes(b"tea\tth\xc3\xa9\ncaf\xe9\tcaf\xe9\n")
     (folder / "empty").touch()
     (folder / "folder").mkdir()
-    broken = ("run", "pruned", "cut", "cut_and_pruned", "unbegun", "unread", "unitless", "one_sided", "spoilt")
+    broken = (
+        "run",
+        "pruned",
+        "cut",
+        "cut_and_pruned",
+        "unbegun",
+        "unread",
+        "unitless",
+        "one_sided",
+        "spoilt",
+        "foreign",
+        "nested",
+        "unsealed",
+    )
     for name in broken:
         shutil.copytree(trained, folder / name)
     for name in ("pruned", "cut_and_pruned", "unbegun"):
@@ -141,6 +172,14 @@ def here(text: Path, trained: Path, tmp_path_factory: pytest.TempPathFactory) ->
     (folder / "unitless" / "source.json").unlink()
     (folder / "one_sided" / "target.json").unlink()
     (folder / "spoilt" / "result_test.json").write_text("")
+    recipe = json.loads((folder / "foreign" / "recipe.json").read_text())
+    recipe["task"]["source_file"] = "/etc/passwd"
+    (folder / "foreign" / "recipe.json").write_text(json.dumps(recipe))
+    (folder / "nested" / "recipe.json").write_text("[" * 100_000)
+    state = folder / "unsealed" / "checkpoints" / "step_00000004" / "state.json"
+    state.write_text(
+        json.dumps({key: value for key, value in json.loads(state.read_text()).items() if key != "sha256"})
+    )
     return folder
 
 
@@ -153,7 +192,10 @@ def test_a_mistake_is_one_line_and_changes_nothing(
     before = {path: path.stat().st_mtime_ns for path in here.rglob("*")}
     sizes = " ".join(SIZES)
     assert main(shlex.split(command.format(sizes=sizes))) == 2
-    assert capsys.readouterr().err == f"regard: {MISTAKES[command].format(here=here)}\n"
+    assert (
+        capsys.readouterr().err
+        == f"regard: {MISTAKES[command].format(here=here, shipped=shipped()['tatoeba-en-fr'])}\n"
+    )
     assert {path: path.stat().st_mtime_ns for path in here.rglob("*")} == before
 
 
@@ -186,6 +228,11 @@ def test_a_wrong_command_says_what_there_is(arguments: list[str], capsys: pytest
         (OSError("no space"), 2, "no space"),
         (TimeoutError(), 2, "TimeoutError"),
         (KeyboardInterrupt(), 130, "stopped"),
+        (
+            RegardError("this is no JSON", got="brackets nested too deeply"),
+            2,
+            "this is no JSON: got brackets nested too deeply",
+        ),
     ],
 )
 def test_errors_become_one_line(

@@ -1,7 +1,10 @@
+import io
+import threading
+
 import pytest
 from tiny import Terminal
 
-from regard.cli.progress import Counter, Progress
+from regard.cli.progress import STOPPING, Counter, Progress
 from regard.train import Train
 
 
@@ -61,6 +64,21 @@ def test_speed_is_in_what_a_task_counts(capsys: pytest.CaptureFixture[str]) -> N
     with Progress(Train(steps=4), unit="images") as progress:
         progress("train", {"step": 4, "loss": 3.25, "per_second": 1234.5, "seconds": 1.2})
     assert capsys.readouterr().err == "step      4   loss 3.250      1,234 images/s\n"
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_stop_is_told_beside_the_bar(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By another thread, while this one draws."""
+    stream = Terminal() if terminal else io.StringIO()
+    monkeypatch.setattr("sys.stderr", stream)
+    with Progress(Train(steps=400)) as progress:
+        thread = threading.Thread(target=progress, args=("stopping", {"step": 1}))
+        thread.start()
+        for step in range(1, 400):
+            progress("step", {"step": step})
+        thread.join()
+    lines = stream.getvalue().replace("\r", "\n").splitlines()
+    assert [line for line in lines if "Stopping" in line] == [STOPPING]
 
 
 def test_where_a_run_begins_is_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,9 @@
 import json
 import os
+import shlex
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -8,11 +11,12 @@ from typing import Any
 
 import pytest
 import torch
-from tiny import PAIRS, SIZES
+from tiny import PAIRS, SIZES, TRAIN
 
 from regard import api
 from regard.cli.main import main
 from regard.recipes import load_recipe
+from regard.train import checkpoints
 
 RECIPE = "bahdanau/plain_en_fr"
 
@@ -135,6 +139,102 @@ def test_a_failed_resume_leaves_the_recipe(run: Path, capsys: pytest.CaptureFixt
     assert "these weights are of another model" in capsys.readouterr().err
     assert (run / "recipe.json").read_bytes() == before
     assert api.load(run).translate("the cat.").text
+
+
+# ── ends that nobody had planned ────────────────────────────────────────────────────────────────────────────────────
+
+
+def start(text: Path, folder: Path, *more: str) -> subprocess.Popen[str]:
+    """A training without an end, in a process of its own."""
+    settings = [*SIZES, "train.steps=100000", "train.log_every=1", "train.save_every=5", "train.evaluate_every=1000"]
+    files = ["--source", str(text / "a.tsv"), "--out", str(folder), "--device", "cpu"]
+    command = [sys.executable, "-m", "regard", "train", RECIPE, *files, *more, "--set", *settings]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def until_saved(process: subprocess.Popen[str]) -> None:
+    """Wait until it has made the sixth step, after its first checkpoint."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("step      6"):
+            return
+    raise AssertionError("it has ended")
+
+
+def test_an_interrupt_says_how_to_go_on(text: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "my run"
+    with start(text, folder) as process:
+        until_saved(process)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate()
+    assert process.returncode == 130
+    assert out == ""
+    said = [line for line in err.splitlines() if line and not line.startswith("step ")]
+    step = int(checkpoints(folder / "checkpoints")[-1].name.removeprefix("step_"))
+    assert said == [
+        "Stopping: the step is finished and saved first; press Ctrl-C again to stop at once.",
+        f"Stopped at step {step}. Go on with: regard train {RECIPE} --out '{folder}' --device cpu --resume",
+    ]
+    command = shlex.split(said[1].partition("Go on with: regard ")[2])
+    assert main([*command, "--set", f"train.steps={step + 2}"]) == 0
+    assert records(folder, "end")[0]["step"] == step + 2
+
+
+def test_an_interrupt_before_the_first_checkpoint(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("regard.cli.train.api.train", interrupt)
+    assert main(["train", RECIPE, "--source", str(text / "a.tsv"), "--out", str(tmp_path / "run")]) == 130
+    assert capsys.readouterr().err == "\nStopped before the first checkpoint; nothing is saved.\n"
+
+
+def test_a_folder_that_is_deleted_is_told_and_nothing_else(text: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with start(text, folder) as process:
+        until_saved(process)
+        folder.rename(tmp_path / "gone")  # at once, as `rm -r` is not; the tests of the trainer delete it
+        out, err = process.communicate()
+    assert process.returncode == 2
+    assert out == ""
+    assert err.splitlines()[-1].startswith(
+        f"regard: {folder} is gone: it was deleted or moved while the run was training"
+    )
+    assert "Traceback" not in err
+    assert not folder.exists()
+
+
+def test_a_folder_that_is_deleted_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """While a model of pictures is judged and drawn, after its training."""
+    folder = tmp_path / "run"
+    monkeypatch.setattr("regard.cli.train.api.draw", lambda *_: shutil.rmtree(folder) or [])
+    settings = [*(f"model.{name}_dim=8" for name in ("part", "glimpse", "hidden")), "task.batch_size=8", *TRAIN]
+    assert main(["train", "ram/mini", "--out", str(folder), "--set", *settings]) == 2
+    said = capsys.readouterr()
+    assert "next:" not in said.out
+    assert said.err.splitlines()[-1].startswith(f"regard: {folder} is gone")
+
+
+def test_a_second_resume_is_refused(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "run"
+    with start(text, folder) as process:
+        until_saved(process)
+        assert main(["train", RECIPE, "--out", str(folder), "--resume"]) == 2
+        said = capsys.readouterr().err
+        process.kill()
+        process.communicate()
+    assert said == (
+        f"regard: {folder} is being trained already: got process {process.pid} on {socket.gethostname()}; expected one "
+        "training at a time. Cure: wait for it, or stop it; or choose another folder by --out.\n"
+    )
+    saved = checkpoints(folder / "checkpoints")  # it was killed, and locks nothing
+    step = int(saved[-1].name.removeprefix("step_"))
+    assert main(["train", RECIPE, "--out", str(folder), "--resume", "--set", f"train.steps={step + 1}"]) == 0
 
 
 def test_two_processes_train_one_model(text: Path, trained: Path, tmp_path: Path) -> None:

@@ -163,9 +163,15 @@ def test_vocabulary_errors() -> None:
         with pytest.raises(DataError, match=f"there is no such id: got {number}; expected 0 to 3"):
             Vocabulary([]).decode([number])
     message = "this is not what to_json wrote: got .*; expected JSON of kind vocabulary"
-    for text in ("", "[1]", "{}", '{"kind": "words"}', '{"kind": "vocabulary"}'):
+    wrong = ('{"kind": "vocabulary", "tokens": 3}', '{"kind": "vocabulary", "tokens": ["a", 3]}', '{"kind": []}')
+    for text in ("", "[1]", "{}", '{"kind": "words"}', '{"kind": "vocabulary"}', "[" * 100_000, *wrong):
         with pytest.raises(DataError, match=message):
             Vocabulary.from_json(text)
+    with pytest.raises(DataError) as caught:
+        Vocabulary.from_json("root:x:0:0:root:/root:/bin/bash")
+    assert str(caught.value) == (
+        "this is not what to_json wrote: got 31 other characters; expected JSON of kind vocabulary"
+    )
 
 
 LINES = [

@@ -95,3 +95,13 @@ def test_learns_to_copy() -> None:
         loss.backward()
         optimiser.step()
     assert loss < 0.1
+
+
+def test_a_seed_decides_the_weights_wherever_they_lie() -> None:
+    """Two tables of words are drawn one after the other; the order of a set would be that of their addresses."""
+    sizes = {"dim": 8, "hidden_dim": 8, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1}
+    models = []
+    for _ in range(24):
+        torch.manual_seed(3)
+        models.append(Transformer(TransformerConfig(9, 9, **sizes, tie="output")))
+    assert all(torch.equal(model.source.weight, models[0].source.weight) for model in models)

@@ -10,52 +10,16 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+
 import toy
+from kill_runs import child, die_at, ended_by
 
 POINTS: dict[str, Any] = {"steps": 7, "evaluate_every": 2, "save_every": 3, "log_every": 2, "keep": 1, "ema": 0.9}
 MOMENTS: dict[str, Any] = {"steps": 16, "evaluate_every": 8, "save_every": 2, "log_every": 3}
-TOUCHES = ("open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "shutil.rmtree")
-
-
-def child(work: Callable[[], object]) -> int:
-    """The work in a process of its own; gives its id."""
-    number = os.fork()
-    if number == 0:
-        code = 1
-        try:
-            work()
-            code = 0
-        finally:
-            os._exit(code)
-    return number
-
-
-def ended_by(number: int) -> int:
-    """0 when it ended well, −9 when it was killed."""
-    return os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
-
-
-def die_at(touch: int, folder: Path) -> None:
-    """From now on this process dies just before it touches the folder for the n-th time."""
-    left, sync = [touch], os.fsync
-
-    def count(event: str, arguments: tuple[Any, ...]) -> None:
-        writes = event in TOUCHES and str(folder) in str(arguments[0])
-        if writes and (event != "open" or arguments[1] not in ("r", "rb")):
-            left[0] -= 1
-            if left[0] == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    def synced(handle: int) -> None:
-        count("open", (str(folder), "fsync"))
-        sync(handle)
-
-    sys.addaudithook(count)
-    os.fsync = synced
 
 
 def at_points(folder: Path) -> list[int]:

@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -25,7 +26,7 @@ from regard.train import (
     save_tensors,
     weights,
 )
-from regard.train.checkpoint import prune
+from regard.train.checkpoint import _seal, checksum, prune, tidy
 
 FILES = {"model": {"a": torch.arange(6.0).view(2, 3), "b": torch.tensor(3)}, "optimiser": {"a/step": torch.ones(())}}
 STATE = {"batches": {"position": 3}, "seconds": 0.1 + 0.2, "best": None}
@@ -84,6 +85,99 @@ def test_prune(tmp_path: Path) -> None:
     assert len(checkpoints(tmp_path)) == 2
 
 
+def test_prune_is_never_seen_at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At each file that goes, all checkpoints that there are can be loaded: one is renamed before it is removed."""
+    save(tmp_path, 1, 2, 3)
+    remove, seen = shutil.rmtree, []
+
+    def watched(path: Path, **options: Any) -> None:
+        assert path.name.startswith(".step_")
+        assert all(whole(other) for other in tmp_path.glob("step_*"))
+        seen.append(path.name)
+        remove(path, **options)
+
+    monkeypatch.setattr("regard.train.checkpoint.shutil.rmtree", watched)
+    prune(tmp_path, 1)
+    assert len(seen) == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["step_00000003"]
+
+
+@pytest.mark.parametrize("keep", [1, 2])
+def test_a_kill_in_the_middle_of_prune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: int) -> None:
+    save(tmp_path, 1, 2, 3)
+    monkeypatch.setattr("regard.train.checkpoint.shutil.rmtree", stop)
+    with pytest.raises(toy.Stop):
+        prune(tmp_path, keep)
+    monkeypatch.undo()
+    assert all(whole(path) for path in tmp_path.glob("step_*"))
+    assert checkpoints(tmp_path)[-1].name == "step_00000003"
+    tidy(tmp_path)
+    assert [path for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def stop(*_: object, **__: object) -> None:
+    raise toy.Stop
+
+
+def test_a_folder_without_its_state_is_no_checkpoint(tmp_path: Path) -> None:
+    """What versions left behind that removed checkpoints in their place."""
+    save(tmp_path, 1, 2, 3)
+    for step in (1, 3):
+        (tmp_path / f"step_0000000{step}" / "state.json").unlink()
+    (tmp_path / "step_00000004").symlink_to(tmp_path / "step_00000002")
+    assert [path.name for path in checkpoints(tmp_path)] == ["step_00000002"]
+    prune(tmp_path, 1)  # the one before goes; what comes after may hold somebody's weights
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step_00000002", "step_00000003", "step_00000004"]
+    assert whole(*save(tmp_path, 3))
+
+
+def test_the_cure_names_a_checkpoint_that_is_whole(tmp_path: Path) -> None:
+    """Whoever does as it says must not come to the next broken one, nor to a new beginning."""
+    _, second, third, last = save(tmp_path, 1, 2, 3, 4)
+    (second / "state.json").unlink()
+    flip(third / "model.safetensors")
+    flip(last / "optimiser.safetensors")
+    with pytest.raises(CheckpointError, match=rf"Cure: delete {last} and go on from step_00000001\.$"):
+        load_checkpoint(last)
+
+
+def test_a_kill_while_a_step_is_saved_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the two renames the step is nowhere; the next process puts it back."""
+    save(tmp_path, 7)
+    replace, alive = os.replace, [True]
+
+    def killed(one: Path, other: Path) -> None:
+        alive[0] &= Path(other).name != "step_00000007"
+        if not alive[0]:
+            raise toy.Stop  # and nothing that is still tried has an effect
+        replace(one, other)
+
+    monkeypatch.setattr(os, "replace", killed)
+    with pytest.raises(toy.Stop):
+        save(tmp_path, 7)
+    monkeypatch.undo()
+    assert checkpoints(tmp_path) == []
+    tidy(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["step_00000007"]
+    assert whole(tmp_path / "step_00000007")
+
+
+def test_a_rename_that_fails_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save(tmp_path, 7)
+    replace = os.replace
+
+    def full(one: Path, other: Path) -> None:
+        if Path(other).name == "step_00000007" and ".old." not in Path(one).name:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        replace(one, other)
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(CheckpointError, match="no space left"):
+        save(tmp_path, 7)
+    assert [path.name for path in tmp_path.iterdir()] == ["step_00000007"]
+    assert whole(tmp_path / "step_00000007")
+
+
 def test_the_same_step_again(tmp_path: Path) -> None:
     save(tmp_path, 7)
     save_checkpoint(tmp_path, 7, {"model": {"a": torch.zeros(1)}}, {"other": 1})
@@ -138,10 +232,71 @@ def test_every_flipped_bit_is_seen(tmp_path: Path) -> None:
 
 def test_a_checkpoint_that_is_no_object(tmp_path: Path) -> None:
     [path] = save(tmp_path, 1)
-    for text in ("[]", "3", '{"step": 1}', '{"files": 7}', '{"files": {"model.safetensors": 3}}'):
+    texts = ("[]", "3", '{"step": 1}', '{"files": 7}', '{"files": {"model.safetensors": 3}}', "[" * 100_000, "null")
+    for text in texts:
         (path / "state.json").write_text(text)
         with pytest.raises(CheckpointError, match=r"state.json is not what was saved"):
             load_checkpoint(path)
+
+
+def sealed(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """state.json with a change and a right checksum: what a stranger can make."""
+    state = json.loads((path / "state.json").read_text())
+    state.pop("sha256")
+    change(state)
+    (path / "state.json").write_text(json.dumps({**state, "sha256": _seal(state)}))
+
+
+def test_a_state_without_its_checksum(tmp_path: Path) -> None:
+    [path] = save(tmp_path, 1)
+    state = json.loads((path / "state.json").read_text())
+    state.pop("sha256")
+    (path / "state.json").write_text(json.dumps(state))
+    with pytest.raises(CheckpointError, match=r"state.json is not what was saved: got no checksum of its own"):
+        load_checkpoint(path)
+
+
+@pytest.mark.parametrize(
+    "name", ["/etc/passwd", "../../x.safetensors", "..", "", "a/b.safetensors", "state.json", "\0"]
+)
+def test_files_outside_are_not_opened(tmp_path: Path, name: str) -> None:
+    """Nor does the cure tell anybody to delete a folder that is no checkpoint."""
+    _, path = save(tmp_path / "checkpoints", 1, 2)
+    sealed(path, lambda state: state["files"].update({name: {"bytes": 1, "sha256": ""}}))
+    with pytest.raises(CheckpointError) as caught:
+        load_checkpoint(path)
+    assert str(caught.value) == (
+        f"{path}/state.json is not what was saved: got a file name that is none of a checkpoint; "
+        f"expected a whole file. Cure: delete {path} and go on from step_00000001."
+    )
+
+
+def test_links_in_a_checkpoint_are_not_followed(tmp_path: Path) -> None:
+    [path] = save(tmp_path / "checkpoints", 1)
+    (path / "model.safetensors").rename(tmp_path / "model.safetensors")
+    (path / "model.safetensors").symlink_to(tmp_path / "model.safetensors")
+    with pytest.raises(CheckpointError, match=r"model.safetensors is not what was saved: got a link"):
+        load_checkpoint(path)
+    (path / "state.json").rename(tmp_path / "state.json")
+    (path / "state.json").symlink_to(tmp_path / "state.json")
+    with pytest.raises(CheckpointError, match=r"state.json is not what was saved: got a link that leads out"):
+        load_checkpoint(path)
+
+
+def test_a_checkpoint_without_a_model(tmp_path: Path) -> None:
+    path = save_checkpoint(tmp_path, 1, {"other": {"a": torch.ones(1)}}, {})
+    with pytest.raises(CheckpointError, match=r"state.json is not what was saved: got no weights of a model"):
+        load_checkpoint(path)
+
+
+def test_the_checksum_is_of_all_weights() -> None:
+    model = toy.network()
+    first = checksum(model)
+    assert checksum(toy.network()) == first
+    for change in (lambda: model[4].bias.data.add_(1e-7), lambda: model.number.add_(1), lambda: model.double()):
+        change()
+        assert checksum(model) != first
+        first = checksum(model)
 
 
 def test_a_missing_or_broken_tensor_file(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from regard.base import MissingExtra
-from regard.train.records import Records
+from regard.base import MissingExtra, RegardError
+from regard.train.records import Records, read_records
 
 
 def test_lines_follow_each_other(tmp_path: Path) -> None:
@@ -57,3 +57,29 @@ def test_without_tensorboard_the_error_says_what_to_install(tmp_path: Path, monk
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(MissingExtra, match=r"pip install tensorboard, or .*'\.\[tensorboard\]'"):
         Records(tmp_path, tensorboard=True)
+
+
+def test_lines_of_any_kind_are_read_or_passed_over(tmp_path: Path) -> None:
+    good = {"kind": "train", "step": 1, "loss": 0.1 + 0.2}
+    lines = [
+        b"\xff\xfe no UTF-8",
+        b"[" * 100_000,
+        b"3",
+        b"{}",
+        b'{"kind": 1, "step": 1}',
+        b'{"kind": "a", "step": "1"}',
+    ]
+    path = tmp_path / "metrics.jsonl"
+    assert read_records(path) == []
+    path.write_bytes(b"\n".join([*lines, json.dumps(good).encode(), b"", b'{"kind": "tra']))
+    assert read_records(path) == [good]
+    Records(tmp_path).forget_after(1)
+    assert path.read_text() == json.dumps(good) + "\n"
+
+
+def test_a_link_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("{}")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "metrics.jsonl").symlink_to(tmp_path / "secret")
+    with pytest.raises(RegardError, match=r"metrics.jsonl cannot be read: got a link that leads out of its folder"):
+        read_records(tmp_path / "run" / "metrics.jsonl")

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +25,8 @@ from regard.base import ConfigError, RegardError
 from regard.tasks import Loss, Score, Task
 from regard.train import CheckpointError, Train, World, checkpoints, load_checkpoint, load_tensors, train, weights
 from regard.train.averaging import mean_of
+from regard.train.checkpoint import _seal
+from regard.train.trainer import STATE
 
 SAVED = {"steps": 10, "save_every": 3, "evaluate_every": 4, "log_every": 2, "keep": 9}
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -217,7 +220,7 @@ class Slow(toy.Regression):
 
 def test_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = Slow()
-    monkeypatch.setattr("regard.train.trainer.time", SimpleNamespace(perf_counter=lambda: task.now))
+    monkeypatch.setattr("regard.train.clock.time", SimpleNamespace(perf_counter=lambda: task.now))
     settings = {"steps": 1000, "seconds": 5.0, "schedule": "linear", "lr": 1e-3, "evaluate_every": 2, "save_every": 2}
     with pytest.raises(toy.Stop):
         toy.run(tmp_path, task=task, watch=toy.stop_at(4), **settings)
@@ -255,9 +258,124 @@ def test_an_interrupt_ends_the_step_and_saves(tmp_path: Path, number: signal.Sig
     assert toy.records(tmp_path / "broken") == toy.records(tmp_path / "whole")
 
 
+def test_an_interrupt_is_told(tmp_path: Path) -> None:
+    told: list[int] = []
+
+    def watch(kind: str, facts: Mapping[str, Any]) -> None:
+        if kind == "step" and facts["step"] == 5:
+            signal.raise_signal(signal.SIGINT)
+        if kind == "stopping":
+            told.append(facts["step"])
+
+    with pytest.raises(KeyboardInterrupt):
+        toy.run(tmp_path, watch=watch)
+    assert told == [5]
+
+
+def test_an_interrupt_while_the_last_step_is_saved(tmp_path: Path) -> None:
+    """It has stopped then, and does not go on to judge what it has learnt."""
+
+    def watch(kind: str, facts: Mapping[str, Any]) -> None:
+        if kind == "saved" and facts["step"] == 4:
+            signal.raise_signal(signal.SIGINT)
+
+    task = toy.Regression()
+    with pytest.raises(KeyboardInterrupt):
+        toy.run(tmp_path, task=task, steps=4, save_every=2, watch=watch)
+    assert task.seen == 0
+    assert [path.name for path in checkpoints(tmp_path / "checkpoints")][-1] == "step_00000004"
+
+
+@pytest.mark.parametrize("how", ["deleted", "emptied", "moved", "replaced"])
+@pytest.mark.parametrize("step", [1, 3, 5, 6])  # before a log, an evaluation, a checkpoint, the end
+def test_a_folder_that_goes_away_ends_the_run(tmp_path: Path, how: str, step: int) -> None:
+    """Nothing is announced: no end, and no folder that looks like a run."""
+    folder, told = tmp_path / "run", []
+
+    def watch(kind: str, facts: Mapping[str, Any]) -> None:
+        told.append(kind)
+        if kind == "step" and facts["step"] == step:
+            if how == "emptied":
+                for path in folder.iterdir():
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+            elif how == "moved":
+                folder.rename(tmp_path / "moved")
+            else:
+                shutil.rmtree(folder)
+            if how == "replaced":
+                folder.mkdir()
+
+    with pytest.raises(RegardError, match=r"run is gone: it was deleted or moved while the run was training: .* Cure"):
+        toy.run(folder, steps=6, log_every=2, evaluate_every=4, save_every=5, watch=watch)
+    assert "end" not in told
+    assert not (folder / "model.safetensors").exists()
+    assert not list(folder.glob("checkpoints/step_*"))
+
+
+def test_a_folder_that_goes_away_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def save(path: Path, tensors: Mapping[str, Tensor]) -> None:
+        shutil.rmtree(tmp_path / "run")
+        raise OSError("no such file or directory")
+
+    monkeypatch.setattr("regard.train.trainer.save_tensors", save)
+    with pytest.raises(RegardError, match="run is gone"):
+        toy.run(tmp_path / "run", steps=2)
+    monkeypatch.undo()
+    monkeypatch.setattr("regard.train.trainer.save_tensors", lambda path, tensors: path.mkdir(parents=True))
+    with pytest.raises(FileExistsError):  # another reason stays another reason
+        toy.run(tmp_path / "run", steps=2, evaluate_every=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *((name, value) for name in STATE for value in ("7", [], {"a": 1}, True)),
+        ("step", None),
+        ("window", {}),
+        ("window", {"sums": {"loss": "x"}, "counted": 3}),
+        ("batches", {}),
+    ],
+)
+def test_a_state_of_wrong_types_is_one_line(tmp_path: Path, name: str, value: Any) -> None:
+    toy.run(tmp_path, steps=2)
+    path = tmp_path / "checkpoints" / "step_00000002" / "state.json"
+    state = json.loads(path.read_text())
+    state.pop("sha256")
+    state[name] = value
+    path.write_text(json.dumps({**state, "sha256": _seal(state)}))
+    with pytest.raises(CheckpointError, match=r"step_00000002 does not fit this run: got \w+Error, .* Cure: delete"):
+        toy.run(tmp_path, steps=4, resume=True)
+    path.unlink()
+    toy.run(tmp_path, steps=2, resume=True)  # the lock is free again
+
+
+def test_checkpoints_elsewhere_are_not_touched(tmp_path: Path) -> None:
+    """A stranger's folder whose checkpoints are a link to mine: to go on with it would prune mine."""
+    toy.run(tmp_path / "mine", steps=4, save_every=1, keep=9)
+    before = sorted(path.name for path in (tmp_path / "mine" / "checkpoints").iterdir())
+    (tmp_path / "stranger").mkdir()
+    (tmp_path / "stranger" / "checkpoints").symlink_to(tmp_path / "mine" / "checkpoints")
+    with pytest.raises(
+        CheckpointError, match=r"stranger/checkpoints is a link; expected|checkpoints is a link: expected"
+    ):
+        toy.run(tmp_path / "stranger", steps=6, keep=1, resume=True)
+    assert sorted(path.name for path in (tmp_path / "mine" / "checkpoints").iterdir()) == before
+
+
+def test_best_weights_that_are_broken_lose_nothing(tmp_path: Path) -> None:
+    """The cure leads to an end, from the checkpoint that is whole."""
+    toy.run(tmp_path, steps=4)
+    (tmp_path / "best.safetensors").write_bytes(b"half")
+    (tmp_path / "model.safetensors").unlink()
+    with pytest.raises(CheckpointError, match=r"Cure: go on with --resume --set train.average=1: the last checkpoint"):
+        toy.run(tmp_path, steps=4, resume=True)
+    toy.run(tmp_path, steps=4, resume=True, average=1)
+    assert (tmp_path / "model.safetensors").exists()
+
+
 def test_an_interrupt_at_the_wrong_moment_saves_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter([False, True])  # it comes just after the loop has asked
-    monkeypatch.setattr("regard.train.trainer._interrupts", lambda world: nullcontext(lambda: next(answers)))
+    monkeypatch.setattr("regard.train.trainer.interrupts", lambda say: nullcontext(lambda: next(answers)))
     with pytest.raises(KeyboardInterrupt):
         toy.run(tmp_path)
     assert [path.name for path in checkpoints(tmp_path / "checkpoints")] == ["step_00000002"]
@@ -265,8 +383,9 @@ def test_an_interrupt_at_the_wrong_moment_saves_too(tmp_path: Path, monkeypatch:
 
 def test_a_second_interrupt_is_at_once(tmp_path: Path) -> None:
     def watch(kind: str, facts: Mapping[str, Any]) -> None:
-        signal.raise_signal(signal.SIGINT)
-        signal.raise_signal(signal.SIGINT)
+        if kind == "step":
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
         toy.run(tmp_path, watch=watch)

@@ -11,6 +11,7 @@ from regard.api.model import Model
 from regard.api.pictures import beside, draw, labels
 from regard.api.report import report
 from regard.api.runs import (
+    check_there,
     first_test,
     fit_device,
     is_writable,
@@ -27,6 +28,7 @@ __all__ = [
     "Example",
     "Model",
     "beside",
+    "check_there",
     "chosen",
     "draw",
     "examples",

@@ -1,19 +1,17 @@
 """The report: several runs of one task on one page, with figures, curves, examples and pictures."""
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from regard.api.examples import Drawing, Example, chosen, examples, overviews
 from regard.api.model import Model
 from regard.api.pictures import animated, as_png, rendered
-from regard.api.runs import length_curve, read_json, result
-from regard.base import ConfigError, RegardError, check_installed, to_json
+from regard.api.runs import ENVIRONMENT, length_curve, result
+from regard.base import ConfigError, RegardError, check_installed, read_json, to_json
 from regard.models import MODELS
 from regard.recipes.figures import SHOWN, data_name
 from regard.tasks import Progress
-from regard.train.records import METRICS
+from regard.train.records import METRICS, read_records
 from regard.viz import RunReport, Sample, report_page
 from regard.viz.embed import Picture, PlaceMap
 
@@ -80,7 +78,7 @@ def _named(name: str, progress: Progress | None) -> Progress:
 
 def _view(model: Model, name: str, split: str, samples: int, run: int, aligned: bool, progress: Progress) -> RunReport:
     found = result(model, split, progress=progress)
-    records = _records(model.folder / METRICS)
+    records = read_records(model.folder / METRICS)
     numbers = chosen(model, split, samples)
     progress("examples", 0, len(numbers))
     shown = []
@@ -130,9 +128,10 @@ def _scores(kind: str, found: dict[str, Any]) -> dict[str, str]:
 
 def _facts(model: Model, split: str, found: dict[str, Any], records: list[dict[str, Any]]) -> dict[str, str]:
     end: dict[str, Any] = next((record for record in records if record["kind"] == "end"), {})
-    path = model.folder / "environment.json"
+    path = model.folder / ENVIRONMENT
     machine = read_json(path, cure="delete it") if path.exists() else {}
-    processor = f"{machine['processor']}, {machine['threads']}\u00a0threads" if machine else ""
+    processor = ", ".join(str(machine[key]) for key in ("processor", "threads") if key in machine)
+    processor += "\u00a0threads" if "threads" in machine else ""
     speed = [f"{found['figures'][key]:.0f} {unit}" for key, unit in SPEED.items() if key in found["figures"]]
     decoding = ""
     if speed:
@@ -142,15 +141,17 @@ def _facts(model: Model, split: str, found: dict[str, Any], records: list[dict[s
     facts = {
         "Parameters": f"{model.num_parameters:,}",
         "Updates": f"{end['step']:,}" if end else "",
-        "Training": _time(end["seconds"]) if end else "",
-        "Machine": machine.get("gpu") or processor,
+        "Training": _time(end.get("seconds")),
+        "Machine": str(machine.get("gpu") or processor),
         "Decoding": decoding,
         "Test set": f"{_data(model)}, {split}\n{count:,} {SHOWN[model.kind].things}",
     }
     return {key: value for key, value in facts.items() if value}
 
 
-def _time(seconds: int | float) -> str:
+def _time(seconds: object) -> str:
+    if not isinstance(seconds, int | float):
+        return ""
     return f"{seconds / 60:.1f} min" if seconds >= 60 else f"{seconds:.0f} s"
 
 
@@ -196,14 +197,3 @@ def _picture(drawing: Drawing) -> Picture:
 
 def _distinct(names: list[str]) -> list[str]:
     return [name if names.count(name) == 1 else f"{name} ({place + 1})" for place, name in enumerate(names)]
-
-
-def _records(path: Path) -> list[dict[str, Any]]:
-    """What a training wrote."""
-    records = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
-        try:
-            records.append(json.loads(line))
-        except ValueError:
-            continue  # a process is writing this line, or was killed while it did
-    return records

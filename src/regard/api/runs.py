@@ -1,6 +1,7 @@
 """Runs: train a recipe in a folder, load what was trained, keep the figures of an evaluation beside it."""
 
 import json
+import math
 import os
 import time
 from collections.abc import Mapping
@@ -12,12 +13,11 @@ from typing import Any
 import torch
 
 from regard.api.model import Model
-from regard.base import ConfigError, RegardError, did_you_mean, environment, write_atomically
+from regard.base import ConfigError, RegardError, did_you_mean, environment, followed, read_json, write_atomically
 from regard.models import MODELS
-from regard.recipes import Recipe, build_model, build_task, load_recipe, load_task, save_recipe
+from regard.recipes import Recipe, build_model, build_task, load_recipe, load_task, save_recipe, with_files
 from regard.tasks import TASKS, Progress, Score
 from regard.train import (
-    CheckpointError,
     Trainer,
     World,
     checkpoints,
@@ -27,7 +27,11 @@ from regard.train import (
     load_weights,
     start_from,
 )
-from regard.train.trainer import FINAL, Watch
+from regard.train.checkpoint import checksum
+from regard.train.lock import check_free
+from regard.train.trainer import CHECKPOINTS, FINAL, Watch
+
+ENVIRONMENT = "environment.json"  # in a run folder
 
 
 def shipped() -> dict[str, Path]:
@@ -36,13 +40,21 @@ def shipped() -> dict[str, Path]:
     return {path.name: path for path in sorted(folder.glob("*")) if (path / "recipe.json").exists()}
 
 
-def load(run: str | Path, *, device: str = "auto") -> Model:
+def load(run: str | Path, *, device: str = "auto", source: str | None = None, target: str | None = None) -> Model:
     """The model of a run folder, or one that ships with the package ("tatoeba-en-fr").
 
-    A run that has not ended gives its last checkpoint.
+    A run that has not ended gives its last checkpoint. `source` and `target` name the files that a run was trained on,
+    where they are to be read: paths in a recipe.json that was not written on this machine are not followed.
     """
     folder = _find(run)
     recipe = load_recipe(folder)
+    if source is not None or target is not None:
+        if "files" not in (getattr(recipe.task, "corpus", None), getattr(recipe.task, "dataset", None)):
+            cure = "leave --source and --target out"
+            raise ConfigError(f"{folder} was trained on no files", got=source or target, cure=cure)
+        if source is None:
+            raise ConfigError("--target needs --source", cure="give both, as in the training")
+        recipe = with_files(recipe, source, target)
     task = load_task(folder, recipe)
     module = build_model(recipe, task)
     load_weights(module, _weights(folder))
@@ -58,27 +70,34 @@ def train(
     """
     world, folder = world or World(), Path(folder)
     resume = world.same(resume and (folder / "recipe.json").exists())
-    _check_place(folder, resume)
+    _check_place(folder, resume, world)
     torch.manual_seed(recipe.train.seed)
-    first = None if resume or recipe.start is None else _find(recipe.start)
+    saved = bool(resume and checkpoints(folder / CHECKPOINTS))  # else a run that was killed early begins anew
+    first = (
+        None if saved or recipe.start is None else _find(followed(recipe.start, cure="name it again: --set start=RUN"))
+    )
     task = load_task(folder, recipe) if resume else _new_task(recipe, first)
     if hasattr(task, "prepare"):  # what is computed once, such as features of pictures
         if watch is not None and world.is_first and hasattr(task, "viewer"):
             task.viewer.progress = lambda what, done, total: watch("prepare", {"what": what, "done": done, "of": total})
         task.prepare(world.device)
     module = build_model(recipe, task)
-    if hasattr(task, "begin") and not resume:
+    if hasattr(task, "begin") and not saved:
         task.begin(module)  # what was learnt before, such as an encoder
     if first is not None:
         began = start_from(module, _weights(first))
         if watch is not None and world.is_first:
             watch("start", {"run": str(recipe.start), "part": began.part, "new": list(began.new)})
     trainer = Trainer(module, task, recipe.train, folder, world, resume, watch)
-    if world.is_first:
-        save_recipe(folder, recipe, task)  # now that all settings fit the model, and what was saved
-        if not resume:
-            write_atomically(folder / "environment.json", json.dumps(environment(), indent=1))
-    world.wait()
+    try:
+        if world.is_first:
+            if not resume or not (folder / ENVIRONMENT).exists():
+                write_atomically(folder / ENVIRONMENT, json.dumps(environment(), indent=1))
+            save_recipe(folder, recipe, task)  # now that all settings fit the model, and what was saved
+        world.wait()
+    except BaseException:
+        trainer.release()
+        raise
     trainer.run()
     return Model(folder.resolve().name, recipe, task, module, folder)
 
@@ -86,20 +105,32 @@ def train(
 def write_result(model: Model, score: Score, *, name: str | None = None) -> Path:
     """The figures of an evaluation, in the run folder: result_SPLIT.json, and the outputs beside it as text."""
     split = score.details["split"]
+    check_there(model.folder)
     write_atomically(model.folder / f"output_{split}.txt", "\n".join(score.details["outputs"]) + "\n")
     content = json.dumps(_content(model, score), indent=1)
     return write_atomically(model.folder / (name or f"result_{split}.json"), content)
 
 
 def result(model: Model, split: str, *, progress: Progress | None = None) -> dict[str, Any]:
-    """The figures of a split: those in the run folder, or new ones where there are none, or older ones than weights."""
-    path, final = model.folder / f"result_{split}.json", model.folder / FINAL
-    if path.exists() and not (final.exists() and final.stat().st_mtime_ns > path.stat().st_mtime_ns):
-        return read_json(path, cure="delete it: the run is then evaluated again")
+    """The figures of a split: those in the run folder, or new ones where there are none, or those of other weights."""
+    path, cure = model.folder / f"result_{split}.json", "delete it: the run is then evaluated again"
+    if path.exists():
+        found = read_json(path, cure=cure)
+        if found.get("weights") == checksum(model.module):
+            if not _is_result(found):
+                raise RegardError(f"{path} is no result", got="figures that are none, or none", cure=cure)
+            return found
     score = model.evaluate(split, progress=progress)
     if is_writable(model.folder):
         write_result(model, score)
     return _content(model, score)
+
+
+def check_there(folder: Path) -> None:
+    """An error when a run folder was deleted after its training: nothing of it is announced then."""
+    if not (folder / "recipe.json").exists():
+        cure = "train it anew, and leave the folder where it is until the end"
+        raise RegardError(f"{folder} is gone: it was deleted or moved", got="no recipe.json in it", cure=cure)
 
 
 def length_curve(result: Mapping[str, Any]) -> list[tuple[str, float | None, int]]:
@@ -159,6 +190,7 @@ def _content(model: Model, score: Score) -> dict[str, Any]:
         "run": model.name,
         "paper": model.recipe.paper,
         "parameters": model.num_parameters,
+        "weights": checksum(model.module),
         **{key: value for key, value in score.details.items() if key != "outputs"},
         "figures": score.figures,
         "environment": environment(),
@@ -166,34 +198,48 @@ def _content(model: Model, score: Score) -> dict[str, Any]:
     }
 
 
-def read_json(path: Path, *, cure: str) -> dict[str, Any]:
-    """The content of a file that a run has written."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(content, dict):
-            raise ValueError(type(content).__name__)
-    except (OSError, ValueError) as error:
-        raise RegardError(f"{path} cannot be read", got=str(error), cure=cure) from error
-    return content
+def _is_result(found: Mapping[str, Any]) -> bool:
+    """Whether a result file holds what a report shows, each of its type."""
+
+    def is_number(value: object) -> bool:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+    def is_bucket(value: Any) -> bool:
+        return isinstance(value, dict) and all(
+            key in value and (is_number(value[key]) or (value[key] is None and key in ("high", "bleu")))
+            for key in ("low", "high", "bleu", "count")
+        )
+
+    figures, lengths, search = found.get("figures"), found.get("lengths", []), found.get("search", {"beams": 1})
+    words = [found.get("signatures"), found.get("missing", {})]
+    return (
+        isinstance(figures, dict)
+        and all(map(is_number, figures.values()))
+        and all(isinstance(each, dict) and all(isinstance(text, str) for text in each.values()) for each in words)
+        and isinstance(lengths, list)
+        and all(map(is_bucket, lengths))
+        and isinstance(search, dict)
+        and is_number(search.get("beams"))
+        and is_number(found.get("count", found.get("sentences")))
+    )
 
 
 def _weights(folder: Path) -> dict[str, torch.Tensor]:
-    final, saved = folder / FINAL, checkpoints(folder / "checkpoints")
+    final, saved = folder / FINAL, checkpoints(folder / CHECKPOINTS)
     if final.exists():
-        try:
-            return load_tensors(final)
-        except CheckpointError as error:
-            cure = f"delete it: {saved[-1].name} is loaded then" if saved else "the run has to start anew"
-            raise CheckpointError(error.what, got=error.got, expected=error.expected, cure=cure) from error
+        cure = f"delete it: {saved[-1].name} is loaded then" if saved else "the run has to start anew"
+        return load_tensors(final, cure=cure)
     if not saved:
         raise RegardError(f"{folder} has no weights yet", cure="wait for its first checkpoint")
     found, _ = load_checkpoint(saved[-1])
     return {**found["model"], **found.get("mean", {})}
 
 
-def _check_place(folder: Path, resume: bool) -> None:
-    """Before any work: nothing that was trained is written over, and the folder takes files."""
-    saved = checkpoints(folder / "checkpoints")
+def _check_place(folder: Path, resume: bool, world: World) -> None:
+    """Before any work: nobody trains there, nothing that was trained is written over, and the folder takes files."""
+    if world.is_first:
+        check_free(folder)
+    saved = checkpoints(folder / CHECKPOINTS)
     if not resume and (saved or (folder / FINAL).exists()):
         raise ConfigError(
             f"{folder} holds a run already",

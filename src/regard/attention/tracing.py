@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.base import ConfigError, RegardError, ShapeError, write_atomically
+from regard.base import ConfigError, RegardError, ShapeError, parse_json, write_atomically
 
 Labels = Sequence[str] | Sequence[Sequence[str]]  # of one sentence, or of each sentence in the batch
 
@@ -141,17 +141,19 @@ class Trace(Mapping[str, Record]):
     def from_json(cls, text: str) -> "Trace":
         """The trace that `to_json` wrote."""
         try:
-            content = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise RegardError("this is not JSON", got=str(error), expected="what Trace.to_json writes") from error
+            content = parse_json(text)
+        except RegardError as error:
+            raise RegardError("this is not JSON", got=error.got, expected="what Trace.to_json writes") from error
         if not isinstance(content, dict) or content.get("format") != "regard.trace" or content.get("version") != 1:
             raise RegardError("this is not a trace", expected="format 'regard.trace', version 1")
         seen = cls()
-        for entry in content["records"]:
-            weights = np.asarray(entry["weights"], dtype=np.float32).reshape(entry["shape"])
-            seen._records[entry["name"]] = Record(
-                entry["name"], [weights], "h" in entry["axes"], entry["rows"], entry["columns"], entry.get("queries")
-            )
+        try:
+            for entry in content["records"]:
+                weights = np.asarray(entry["weights"], dtype=np.float32).reshape(entry["shape"])
+                labels = entry["rows"], entry["columns"], entry.get("queries")
+                seen._records[entry["name"]] = Record(entry["name"], [weights], "h" in entry["axes"], *labels)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise RegardError("this trace is damaged", got=str(error), expected="what Trace.to_json writes") from error
         return seen
 
     def __getitem__(self, key: str | int) -> Record:

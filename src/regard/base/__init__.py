@@ -14,7 +14,7 @@ from regard.base.errors import (
     shown,
 )
 from regard.base.extras import check_installed, require
-from regard.base.files import write_atomically
+from regard.base.files import Unfollowed, followed, inside, parse_json, read_json, write_atomically
 from regard.base.runtime import environment, free_memory
 
 __all__ = [
@@ -24,16 +24,21 @@ __all__ = [
     "MissingExtra",
     "RegardError",
     "ShapeError",
+    "Unfollowed",
     "check_installed",
     "check_settings",
     "did_you_mean",
     "environment",
     "fill",
     "first_line",
+    "followed",
     "free_memory",
     "from_json",
+    "inside",
     "is_out_of_memory",
     "override",
+    "parse_json",
+    "read_json",
     "require",
     "shown",
     "to_json",

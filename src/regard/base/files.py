@@ -1,8 +1,14 @@
-"""Files that are either whole or not there."""
+"""Files that are either whole or not there, and files that others may have made: read with care, or not at all."""
 
+import json
 import os
 import secrets
 from pathlib import Path
+from typing import Any
+
+from regard.base.errors import RegardError
+
+MAX_DEPTH = 64  # of brackets inside brackets; what this package writes has six
 
 
 def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> Path:
@@ -21,3 +27,76 @@ def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> Path
         part.unlink(missing_ok=True)
         raise
     return path
+
+
+def parse_json(text: str | bytes) -> Any:
+    """What a JSON text says. All JSON that the package reads comes through here; the error quotes nothing of the text.
+
+    >>> parse_json('{"steps": [1, 2]}')
+    {'steps': [1, 2]}
+    >>> parse_json("[" * 100_000)
+    Traceback (most recent call last):
+        ...
+    regard.base.errors.RegardError: this is no JSON: got brackets nested too deeply
+    """
+    try:
+        content = json.loads(text.decode("utf-8") if isinstance(text, bytes) else text)
+        level, depth = [content], 0
+        while level := [part for whole in level for part in _parts(whole) if isinstance(part, dict | list)]:
+            depth += 1
+            if depth >= MAX_DEPTH:
+                raise RecursionError
+    except RecursionError:
+        raise RegardError("this is no JSON", got="brackets nested too deeply") from None
+    except ValueError as error:  # no JSON, no UTF-8, or a number of more digits than Python reads
+        raise RegardError("this is no JSON", got=str(error)) from None
+    return content
+
+
+def read_json(path: Path, *, cure: str, expected: str = "values by name") -> dict[str, Any]:
+    """The values of a JSON file in a run folder, by name; it must lie there itself, see `inside`.
+
+    What cannot be opened is an `OSError`, as of any file.
+    """
+    data = inside(path).read_bytes()
+    try:
+        content = parse_json(data)
+    except RegardError as error:
+        raise RegardError(f"{path} cannot be read", got=error.got, cure=cure) from error
+    if not isinstance(content, dict):
+        raise RegardError(f"{path} cannot be read", got=type(content).__name__, expected=expected, cure=cure)
+    return content
+
+
+def inside(path: Path) -> Path:
+    """The path of a file, if it lies in its folder itself.
+
+    A link that leads elsewhere is refused: a folder of a stranger could show what is in a file of yours. So is what is
+    no plain file, such as a device without an end. The folder itself may be reached by a link.
+    """
+    if path.resolve().parent != path.parent.resolve():
+        cure = "put the file itself there"
+        raise RegardError(f"{path} cannot be read", got="a link that leads out of its folder", cure=cure)
+    if path.exists() and not path.is_file():
+        raise RegardError(f"{path} cannot be read", got="no plain file", expected="a file")
+    return path
+
+
+class Unfollowed(str):
+    """A path that stands in the recipe of a run folder, but that nobody named on this machine. It is not opened."""
+
+
+def followed(path: str, *, cure: str) -> str:
+    """The path; an error that asks for it again where it is `Unfollowed`."""
+    if isinstance(path, Unfollowed):
+        raise RegardError(
+            "this run was trained on files whose paths are not followed",
+            got=f"{str(path)!r} in its recipe.json",
+            expected="paths that were given on this machine",
+            cure=cure,
+        )
+    return path
+
+
+def _parts(whole: Any) -> Any:
+    return whole.values() if isinstance(whole, dict) else whole if isinstance(whole, list) else ()

@@ -42,7 +42,7 @@ def demo(out: str, seconds: float) -> None:
     try:
         _demo(Path(out), seconds)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt("the demo was stopped; it cannot go on, `regard demo` starts it anew") from None
+        raise KeyboardInterrupt("regard: the demo was stopped; it cannot go on, `regard demo` starts it anew") from None
 
 
 def _demo(folder: Path, seconds: float) -> None:

@@ -11,7 +11,7 @@ from regard.tasks import Score
 
 def evaluate(asked: Namespace) -> None:
     """Judge a run on a test set and print what came out; figures and outputs stay in the run folder."""
-    model = api.load(asked.run, device=asked.device)
+    model = api.load(asked.run, device=asked.device, source=asked.source, target=asked.target)
     split = asked.split or api.first_test(model)
     settings = evaluation_settings(model, asked.settings)
     with Counter(f"{model.name} on {split}") as progress:

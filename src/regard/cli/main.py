@@ -57,6 +57,7 @@ def parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--split", help="such as valid, test, test2016, newstest2014 (default: the first test set)")
     evaluate.add_argument("--beam", type=int, help="beams (default: the recipe's)")
     _add_settings(evaluate)
+    _add_files(evaluate)
     evaluate.add_argument("--device", default="auto", help="cpu, cuda or auto (default)")
 
     translate = commands.add_parser("translate", help="translate text, a file, standard input, or interactively")
@@ -92,6 +93,7 @@ def parser() -> argparse.ArgumentParser:
     report.add_argument("--out", default="report.html", metavar="FILE", help="the page (default: report.html)")
     report.add_argument("--split", help="which test set (default: the first)")
     report.add_argument("--samples", type=int, default=8, help="sentences or pictures to show (default: 8)")
+    _add_files(report)
 
     commands.add_parser("list", help="every recipe: paper, data, our numbers, and what they compare with")
     commands.add_parser("info", help="versions, hardware, and which path each score and alignment takes here")
@@ -105,6 +107,13 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
     command.add_argument("--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE", dest="settings",
                          help="settings of the search, such as length_penalty=0.6 consensus=1; of a gaze: "
                          "draws=8")  # fmt: skip
+
+
+def _add_files(command: argparse.ArgumentParser) -> None:
+    """--source and --target, for a command that reads the data of a run."""
+    command.add_argument("--source", metavar="FILE", help="the text or captions that the run was trained on, where its "
+                         "folder comes from another machine: paths in it are not followed")  # fmt: skip
+    command.add_argument("--target", metavar="FILE", help="the second file, or the folder of the pictures")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -129,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("regard:", RegardError("the memory is full", got=first_line(error), cure=cure), file=sys.stderr)
         return 2
     except KeyboardInterrupt as error:
-        print(f"\nregard: {str(error) or 'stopped'}", file=sys.stderr)
+        print(f"\n{error}" if str(error) else "\nregard: stopped", file=sys.stderr)
         return 130
     return 0
 

@@ -8,6 +8,8 @@ from tqdm import tqdm  # type: ignore[import-untyped]
 
 from regard.train import Train
 
+STOPPING = "Stopping: the step is finished and saved first; press Ctrl-C again to stop at once."
+
 
 class Progress:
     """Call it with every event of a training; lines go above the bar. Without a terminal there are lines only."""
@@ -47,6 +49,8 @@ class Progress:
         elif kind == "valid":
             figures = {k: v for k, v in facts.items() if k not in ("kind", "step", "seconds")}
             self._say(f"step {facts['step']:6}   valid: " + ", ".join(f"{k} {v:.3f}" for k, v in figures.items()))
+        elif kind == "stopping":  # by another thread, whatever this one is doing
+            self._say(STOPPING)
         elif kind == "end":
             if self.settings.seconds is not None:
                 self.bar.update(self.bar.total - self.bar.n)

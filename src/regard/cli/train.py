@@ -1,5 +1,6 @@
 """`regard train`: a recipe, changed by settings, in a run folder."""
 
+import shlex
 from argparse import Namespace
 from contextlib import nullcontext
 from pathlib import Path
@@ -29,10 +30,14 @@ def train(asked: Namespace) -> None:
         steps, warmup = recipe.train.steps, recipe.train.warmup
         if world.is_first and warmup >= steps:
             print(f"train.warmup={warmup} does not end before train.steps={steps}: the rate stays below train.lr")
-        with Progress(fitted.train, asked.recipe, SHOWN[kind].unit) if world.is_first else nullcontext() as watch:
-            model = api.train(fitted, folder, world=world, resume=asked.resume, watch=watch)
+        try:
+            with Progress(fitted.train, asked.recipe, SHOWN[kind].unit) if world.is_first else nullcontext() as watch:
+                model = api.train(fitted, folder, world=world, resume=asked.resume, watch=watch)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(_stopped(asked, folder) if world.is_first else "") from None
         first = world.is_first
         if first:
+            api.check_there(folder)
             begun = f", from {saved[-1].name} on" if saved else ""
             print(f"{model.num_parameters:,} parameters, in {folder}{begun}")
             if fitted != recipe:
@@ -52,9 +57,21 @@ def _show(model: api.Model, folder: Path) -> None:
     print()
     tell(model, score)
     drawn = api.draw(model, split, folder / PICTURES)
+    api.check_there(folder)
     if drawn:
         print("\nPictures:", *drawn, sep="\n  ")
     print(f"\nnext: regard report {folder}, or regard {SHOWN[model.kind].use} {folder} picture.png")
+
+
+def _stopped(asked: Namespace, folder: Path) -> str:
+    """Where a run stands that was interrupted, and the command that goes on with it."""
+    saved = checkpoints(folder / "checkpoints")
+    if not saved:
+        return "Stopped before the first checkpoint; nothing is saved."
+    out = ["--out", asked.out] if asked.out else []
+    device = ["--device", asked.device] if asked.device != "auto" else []
+    command = shlex.join(["regard", "train", asked.recipe, *out, *device, "--resume"])
+    return f"Stopped at step {int(saved[-1].name.rpartition('_')[2])}. Go on with: {command}"
 
 
 def _recipe(asked: Namespace, folder: Path) -> Recipe:

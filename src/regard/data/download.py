@@ -107,7 +107,7 @@ def _checked(path: Path, source: Source) -> Path:
         )
     key = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:32]
     stamp = cache_folder() / "checked" / key
-    seen = f"{wanted} {facts.st_size} {facts.st_mtime_ns}\n".encode()
+    seen = f"{wanted} {facts.st_size} {facts.st_mtime_ns} {facts.st_ctime_ns} {facts.st_ino}\n".encode()
     with suppress(OSError):  # no stamp
         if stamp.read_bytes() == seen:
             return path

@@ -114,7 +114,8 @@ def read_captions(file: Place, folder: Place, *, on_bad: Literal["error", "drop"
     if not found:
         raise DataError(f"{os.fspath(file)}: no caption is left", got=dict(dropped), expected="picture<TAB>caption")
     names = tuple(sorted(found))
-    facts = [f"{name} {s.st_size} {s.st_mtime_ns}" for name in names for s in [(root / name).stat()]]
+    stats = ((name, (root / name).stat()) for name in names)
+    facts = [f"{name} {s.st_size} {s.st_mtime_ns} {s.st_ctime_ns}" for name, s in stats]  # `cp -p` sets no ctime
     captions = tuple(tuple(found[name]) for name in names)
     return Captions(
         names, captions, _Folder(root), _digest([str(root.resolve()), *facts]), dict(sorted(dropped.items()))

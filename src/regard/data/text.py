@@ -17,7 +17,7 @@ from functools import cached_property
 from random import Random
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from regard.base import ConfigError, require
+from regard.base import ConfigError, RegardError, parse_json, require
 from regard.base.ranges import VOCABULARY, OneOf
 from regard.data.parallel import DataError
 
@@ -386,15 +386,17 @@ def _content(ids: Iterable[int], size: int) -> list[int]:
 
 
 def _read_json(text: str, *kinds: str) -> dict[str, Any]:
-    """A dictionary of one of these kinds."""
-    needed = {"vocabulary": {"tokens"}, "words": {"tokens", "lower"}, "subwords": {"model"}}
+    """A dictionary of one of these kinds; an error quotes nothing of the text, which may be anybody's file."""
+    needed = {"vocabulary": ("tokens",), "words": ("tokens", "lower"), "subwords": ("model",)}
+    types = {"tokens": list, "lower": bool, "model": str}
     try:
-        content = json.loads(text)
-    except json.JSONDecodeError:
+        content = parse_json(text)
+    except RegardError:
         content = None
-    kind = content.get("kind") if isinstance(content, dict) else None
-    if kind not in kinds or not needed[kind] <= set(content):
-        got = repr(text if len(text) <= 40 else text[:40] + "…")
-        raise DataError("this is not what to_json wrote", got=got, expected=f"JSON of kind {' or '.join(kinds)}")
-    assert isinstance(content, dict)
+    content = content if isinstance(content, dict) else {}
+    kind, tokens = content.get("kind"), content.get("tokens", [])
+    fits = kind in kinds and all(isinstance(content.get(name), types[name]) for name in needed[kind])
+    if not fits or not all(isinstance(token, str) for token in tokens):
+        got, expected = f"{len(text):,} other characters", f"JSON of kind {' or '.join(kinds)}"
+        raise DataError("this is not what to_json wrote", got=got, expected=expected)
     return content

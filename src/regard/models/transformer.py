@@ -78,7 +78,7 @@ class Transformer(Translator):
         if config.tie != "all":
             self.target = nn.Embedding(config.target_vocabulary, config.dim, padding_idx=0)
         self.to_logits = nn.Linear(config.dim, config.target_vocabulary, bias=False)
-        for embedding in {self.source, self.target}:
+        for embedding in dict.fromkeys((self.source, self.target)):  # in this order: a set has that of addresses
             nn.init.normal_(embedding.weight, std=config.dim**-0.5)
             nn.init.zeros_(embedding.weight[0])
         if config.tie == "none":

@@ -7,12 +7,12 @@ the recipe on the validation set: beside the row of the recipe its figures on te
 `lines` is the one source of `regard list` and of README's table, `table` that of the pages.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
+from regard.base import parse_json
 from regard.models import MODELS
 from regard.recipes.figures import SHOWN, data_name, kind_of
 from regard.recipes.recipe import Recipe
@@ -93,7 +93,7 @@ def entry(name: str) -> dict[str, Any] | None:
     path = files("regard") / "recipes" / "results" / f"{name.replace('/', '_')}.json"
     if not path.is_file():
         return None
-    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    content: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))
     return content
 
 

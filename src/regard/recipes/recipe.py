@@ -19,10 +19,12 @@ from regard.base import (
     free_memory,
     from_json,
     override,
+    read_json,
     to_json,
     write_atomically,
 )
 from regard.models import MODELS, Paper
+from regard.recipes.signing import signature, trusted
 from regard.tasks import TASKS, CaptioningConfig, Kept, Kind, TranslationConfig
 from regard.train import Train
 
@@ -125,32 +127,30 @@ class _Budget(TorchFunctionMode):
 
 
 def save_recipe(folder: Path, recipe: Recipe, task: Kept) -> None:
-    """recipe.json, and what the task keeps beside it."""
+    """recipe.json, and what the task keeps beside it; paths of the user's files are signed."""
     task.save(folder)
-    content = {"format": FORMAT, **to_json(recipe)}
+    content, signed = {"format": FORMAT, **to_json(recipe)}, signature(recipe)
+    content |= {} if signed is None else {"signed": signed}
     write_atomically(folder / RECIPE, json.dumps(content, indent=1, ensure_ascii=False))
 
 
 def load_recipe(folder: Path) -> Recipe:
-    """The recipe of a run folder."""
+    """The recipe of a run folder; paths in it that were not given on this machine are `Unfollowed`."""
     path = folder / RECIPE
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path, cure=RESTORE, expected="settings by name")
     except OSError as error:
         raise RegardError(
             f"{folder} is no run", got=f"no {RECIPE} in it", expected="a folder that `regard train` has made"
         ) from error
-    except ValueError as error:
-        raise RegardError(f"{path} cannot be read", got=str(error), cure=RESTORE) from error
-    if not isinstance(content, dict):
-        raise RegardError(f"{path} cannot be read", got=type(content).__name__, expected="settings by name")
+    signed = content.pop("signed", None)
     if content.pop("format", FORMAT) != FORMAT:
         raise RegardError(f"{path} is of another version of regard", expected=f"format {FORMAT}", cure="upgrade regard")
     try:
         paper = _paper(str(content.get("paper", "")))
         content["model"] = from_json(paper.config, content.get("model"), where="model.")
         content["task"] = from_json(TASKS[paper.task].config, content.get("task"), where="task.")
-        return from_json(Recipe, content)
+        return trusted(from_json(Recipe, content), signed)  # type: ignore[no-any-return]
     except RegardError as error:
         raise RegardError(f"{path} is no recipe: {error}") from error
 

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int, Shaped
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.base import ConfigError, check_settings, did_you_mean, write_atomically
+from regard.base import ConfigError, RegardError, check_settings, did_you_mean, followed, inside, write_atomically
 from regard.base.ranges import BatchSize, Count, Few, Margin, Share, VocabularySize, Weight
 from regard.data import BOS, EOS, PAD, UNK, Batch, Pair, TokenBatches, Vocabulary, evaluation_batches
 from regard.data.captions import CaptionBatches
@@ -112,7 +112,9 @@ class Captioning:
         if config.caption_file is None or config.folder is None:
             cure = "task.caption_file=captions.tsv task.folder=pictures"
             raise ConfigError("dataset='files' needs a file and a folder", cure=cure)
-        found = read_captions(config.caption_file, config.folder, on_bad=config.on_bad)
+        cure = "name them again by --source and --target"
+        file, folder = followed(config.caption_file, cure=cure), followed(config.folder, cure=cure)
+        found = read_captions(file, folder, on_bad=config.on_bad)
         held_out = min(1000, max(1, len(found) // 10))
         return split_captions(found, valid=held_out, test=held_out)
 
@@ -160,8 +162,12 @@ class Captioning:
     @classmethod
     def load(cls, folder: Path, config: CaptioningConfig) -> "Captioning":
         """The task of a run folder."""
-        vocabulary = Vocabulary.from_json((folder / VOCABULARY).read_text())
-        kept = folder if (folder / "encoder.safetensors").exists() else None
+        path, cure = inside(folder / VOCABULARY), "restore it, or train anew"
+        try:
+            vocabulary = Vocabulary.from_json(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise RegardError(f"{path} cannot be read", got=str(error), cure=cure) from error
+        kept = folder if inside(folder / "encoder.safetensors").exists() else None
         return cls(config, vocabulary=vocabulary, folder=kept)
 
     # ── training ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 
-from regard.base import ConfigError, RegardError, did_you_mean, fill, write_atomically
+from regard.base import ConfigError, RegardError, did_you_mean, fill, read_json, write_atomically
 from regard.data import Pictures, paint
 from regard.data.cifar10 import cifar10
 from regard.data.digits import digits, mnist
@@ -116,14 +116,16 @@ class Classification:
     @classmethod
     def load(cls, folder: Path, config: ClassificationConfig) -> "Classification":
         """The task of a run; its data is read only when asked for."""
-        path = folder / FACTS
+        path, cure = folder / FACTS, "restore it, or train anew"
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            found = read_json(path, cure=cure)
             facts = Facts(tuple(found["classes"]), *(int(found[name]) for name in Facts._fields[1:]))
         except FileNotFoundError:
             return cls(config)
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            raise RegardError(f"{path} cannot be read", got=str(error), cure="restore it, or train anew") from error
+        except RegardError:
+            raise
+        except (OSError, ValueError, TypeError, KeyError, OverflowError) as error:
+            raise RegardError(f"{path} cannot be read", got=str(error), cure=cure) from error
         return cls(config, facts=facts)
 
     # ── training ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -19,11 +19,11 @@ import numpy as np
 import torch
 from jaxtyping import Float, UInt8
 from numpy.typing import NDArray
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from regard.base import RegardError, check_settings
+from regard.base import RegardError, check_settings, followed
 from regard.base.ranges import Pixels, Range
 from regard.data.download import cache_folder, find
 from regard.data.flickr8k import Captions
@@ -78,13 +78,19 @@ class Viewer:
         kept = None if self.folder is None else self.folder / FILE
         encoder = efficientnet_lite0(None if kept else self.weights_file, stage=config.stage)
         if kept is not None:
-            encoder.load_state_dict(load_file(kept))
+            try:
+                encoder.load_state_dict(load_file(kept))
+            except (OSError, SafetensorError, RuntimeError) as error:
+                what, cure = f"{kept} does not hold this encoder", "restore it, or train anew"
+                raise RegardError(what, got=str(error).partition("\n")[0], cure=cure) from error
         return encoder.eval().requires_grad_(False)
 
     @property
     def weights_file(self) -> Path:
         """Where the weights are."""
-        return Path(self.config.weights) if self.config.weights is not None else find(PUBLISHED)
+        if self.config.weights is None:
+            return find(PUBLISHED)
+        return Path(followed(self.config.weights, cure=f"restore {FILE} in the run folder"))
 
     @cached_property
     def identity(self) -> str | None:
@@ -96,8 +102,9 @@ class Viewer:
             return f"patches {config.patch}"
         if self.folder is not None:
             with safe_open(self.folder / FILE, "pt") as file:
-                return str(file.metadata()["identity"])
-        sha256 = SOURCES[PUBLISHED].sha256 if config.weights is None else sha256_of(config.weights)
+                identity: str | None = (file.metadata() or {}).get("identity")
+                return identity
+        sha256 = SOURCES[PUBLISHED].sha256 if config.weights is None else sha256_of(self.weights_file)
         return f"efficientnet_lite0 {sha256} {config.stage}"
 
     def save(self, folder: Path) -> None:

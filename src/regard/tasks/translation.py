@@ -11,7 +11,17 @@ from typing import Annotated, Any, Literal
 import torch
 from torch import nn
 
-from regard.base import ConfigError, RegardError, check_installed, check_settings, did_you_mean, shown, write_atomically
+from regard.base import (
+    ConfigError,
+    RegardError,
+    check_installed,
+    check_settings,
+    did_you_mean,
+    followed,
+    inside,
+    shown,
+    write_atomically,
+)
 from regard.base.ranges import BatchSize, Count, Few, Range, Share, VocabularySize
 from regard.data import (
     CORPORA,
@@ -272,7 +282,10 @@ def read_splits(config: TranslationConfig) -> Splits:
     if config.corpus == "files":
         if config.source_file is None:
             raise ConfigError("corpus='files' needs files", got="none", cure="pass --source and --target")
-        pairs = read_parallel(config.source_file, config.target_file, on_bad=config.on_bad)
+        cure = "name them again by --source, and by --target where there are two"
+        source = followed(config.source_file, cure=cure)
+        target = None if config.target_file is None else followed(config.target_file, cure=cure)
+        pairs = read_parallel(source, target, on_bad=config.on_bad)
         held_out = min(2000, max(1, pairs.size // 20))
         return {str(name): text for name, text in split_by_source(pairs, valid=held_out, test=held_out).items()}
     if config.corpus == "tatoeba_plain":
@@ -300,6 +313,7 @@ def _cased(lines: Sequence[str], lower: bool) -> Sequence[str]:
 
 def _codec(path: Path) -> Codec:
     cure = "restore it, or train anew"
+    inside(path)
     try:
         return codec_from_json(path.read_text(encoding="utf-8"))
     except OSError as error:

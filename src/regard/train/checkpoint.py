@@ -6,7 +6,8 @@ checkpoints/step_00001000/
   optimiser.safetensors    moments
   state.json               step, position in the data, history; the checksum and size of the files above
 
-Nothing is unpickled. An old checkpoint goes only after a new one is in its place.
+Nothing is unpickled. An old checkpoint goes only after a new one is in its place, and is renamed before it is removed.
+A folder without state.json is no checkpoint. What a killed process has left is tidied up by the next one (`tidy`).
 """
 
 import hashlib
@@ -16,6 +17,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,10 +26,10 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from regard.base import RegardError, write_atomically
+from regard.base import RegardError, inside, parse_json, write_atomically
 
 PREFIX = "step_"
-STATE = "state.json"
+STATE, MODEL = "state.json", "model"
 
 
 class CheckpointError(RegardError):
@@ -63,6 +65,15 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
             )
     for name, tensor in wanted.items():
         tensor.copy_(tensors[name])
+
+
+def checksum(model: nn.Module) -> str:
+    """The sha256 of a model's weights: names, types, shapes and every number."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(weights(model).items()):
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        digest.update(tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 class Started(NamedTuple):
@@ -102,16 +113,17 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """A safetensors file, whole or not at all; tensors that share memory are written once each."""
     try:
         _write_tensors(path, tensors)
+        _sync(path.parent)
     except OSError as error:
         raise _unwritten(path, error) from error
 
 
-def load_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file."""
+def load_tensors(path: Path, *, cure: str = "restore it, or train anew") -> dict[str, Tensor]:
+    """The tensors of a safetensors file; `cure` is for one that is broken."""
     try:
-        return safetensors.torch.load_file(path)
+        return safetensors.torch.load_file(inside(path))
     except (OSError, safetensors.SafetensorError) as error:
-        raise _corrupt(path, str(error)) from error
+        raise _corrupt(path, str(error), cure) from error
 
 
 def save_checkpoint(
@@ -120,6 +132,7 @@ def save_checkpoint(
     """Write `folder/step_…`: each of `files` as NAME.safetensors, and the state with checksums of them and itself."""
     final = folder / f"{PREFIX}{step:08d}"
     part = folder / f".{final.name}.{secrets.token_hex(6)}.part"
+    old = part.with_suffix(".old.part")
     try:
         part.mkdir(parents=True)
         sums = {}
@@ -127,56 +140,103 @@ def save_checkpoint(
             path = part / f"{name}.safetensors"
             _write_tensors(path, tensors)
             sums[path.name] = {"bytes": path.stat().st_size, "sha256": _sum(path)}
-        content = json.loads(json.dumps({**state, "step": step, "files": sums}))
+        content = parse_json(json.dumps({**state, "step": step, "files": sums}))
         write_atomically(part / STATE, json.dumps({**content, "sha256": _seal(content)}, indent=1))
         _sync(part)
-        old = part.with_suffix(".old.part")
         if final.exists():
-            os.replace(final, old)
+            os.replace(final, old)  # `tidy` puts it back if this process is killed before the next line
         os.replace(part, final)
         _sync(folder)
         shutil.rmtree(old, ignore_errors=True)
-    except OSError as error:
+    except BaseException as error:
+        if old.exists() and not final.exists():
+            os.replace(old, final)
         shutil.rmtree(part, ignore_errors=True)
-        raise _unwritten(final, error) from error
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise _unwritten(final, error) from error
         raise
     return final
 
 
 def load_checkpoint(path: Path) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
     """The files and the state of one checkpoint, each file checked against its checksum."""
-    try:
-        state = json.loads((path / STATE).read_text(encoding="utf-8"))
-        sums = {name: (facts["bytes"], facts["sha256"]) for name, facts in state["files"].items()}
-        seal = state.pop("sha256", None)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _corrupt(path / STATE, str(error)) from error
-    if seal is not None and seal != _seal(state):
-        raise _corrupt(path / STATE, "another checksum")
-    files = {}
-    for name, facts in sums.items():
-        file = path / name
-        if not file.exists() or (file.stat().st_size, _sum(file)) != facts:
-            got = "no such file" if not file.exists() else f"{file.stat().st_size} bytes with another checksum"
-            raise _corrupt(file, got)
-        files[file.stem] = load_tensors(file)
-    return files, state
+    fault, state, names = _fault(path)
+    if fault is not None:
+        file, got = fault
+        raise _corrupt(file, got, _cure(path))
+    return {Path(name).stem: load_tensors(path / name, cure=_cure(path)) for name in names}, state
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """All checkpoints of a folder, earliest first."""
-    named = [path for path in folder.glob(PREFIX + "*") if re.fullmatch(PREFIX + r"\d+", path.name)]
-    return sorted(named, key=lambda path: int(path.name.removeprefix(PREFIX)))
+    """All checkpoints of a folder, earliest first; a folder without state.json, and a link, are none."""
+    return [path for path in _step_folders(folder) if (path / STATE).is_file()]
 
 
 def prune(folder: Path, keep: int) -> None:
-    """Remove all but the last `keep` checkpoints, and what a killed process left half-written."""
-    for path in checkpoints(folder)[:-keep]:
-        shutil.rmtree(path, ignore_errors=True)
+    """Remove all but the last `keep` checkpoints, and what a killed process left; see `tidy`.
+
+    Each is renamed first, so that none is ever there in part.
+    """
+    kept = checkpoints(folder)[-keep:]
+    for path in _step_folders(folder):
+        if kept and _step_of(path) < _step_of(kept[0]):
+            gone = folder / f".{path.name}.{secrets.token_hex(6)}.part"
+            with suppress(OSError):  # it stays; the next call tries again
+                os.replace(path, gone)
+    tidy(folder)
+
+
+def tidy(folder: Path) -> None:
+    """Put back a checkpoint that a killed process was replacing; remove what it has half written or half removed.
+
+    Only for the one process that may write there.
+    """
     for path in folder.glob(f".{PREFIX}*.part"):
-        shutil.rmtree(path, ignore_errors=True)
+        old = re.fullmatch(rf"\.({PREFIX}\d+)\.[0-9a-f]+\.old\.part", path.name)
+        if old is not None and not (folder / old[1]).exists() and (path / STATE).is_file():
+            os.replace(path, folder / old[1])
+        else:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _step_folders(folder: Path) -> list[Path]:
+    named = [path for path in folder.glob(PREFIX + "*") if re.fullmatch(PREFIX + r"\d+", path.name)]
+    return sorted((path for path in named if path.is_dir() and not path.is_symlink()), key=_step_of)
+
+
+def _step_of(path: Path) -> int:
+    return int(path.name.removeprefix(PREFIX))
+
+
+def _fault(path: Path) -> tuple[tuple[Path, str] | None, dict[str, Any], list[str]]:
+    """What is wrong with a checkpoint, file and reason, or None; its state; the names of its files."""
+    try:
+        state = parse_json(inside(path / STATE).read_bytes())
+        seal = state.pop("sha256", None)
+        sums = {name: (facts["bytes"], facts["sha256"]) for name, facts in state["files"].items()}
+    except RegardError as error:
+        return (path / STATE, str(error.got)), {}, []
+    except (OSError, KeyError, TypeError, AttributeError) as error:
+        return (path / STATE, str(error)), {}, []
+    if seal != _seal(state):
+        return (path / STATE, "no checksum of its own" if seal is None else "another checksum"), {}, []
+    for name, facts in sums.items():
+        if not re.fullmatch(r"\w+\.safetensors", name):
+            return (path / STATE, "a file name that is none of a checkpoint"), {}, []
+        file = path / name
+        if not file.is_file() or file.is_symlink():
+            return (file, "a link" if file.is_symlink() else "no such file"), {}, []
+        if (file.stat().st_size, _sum(file)) != facts:
+            return (file, f"{file.stat().st_size} bytes with another checksum"), {}, []
+    if f"{MODEL}.safetensors" not in sums:
+        return (path / STATE, "no weights of a model"), {}, []
+    return None, state, list(sums)
+
+
+def _cure(path: Path) -> str:
+    """What to do about a broken checkpoint: the last whole one beside it is named, after a look at every byte of it."""
+    whole = [other.name for other in checkpoints(path.parent) if other != path and _fault(other)[0] is None]
+    return f"delete {path} and go on from {whole[-1]}" if whole else "the run has to start anew"
 
 
 def _write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -190,9 +250,7 @@ def _unwritten(path: Path, error: OSError) -> CheckpointError:
     return CheckpointError(f"{path} could not be written", got=got, cure=cure)
 
 
-def _corrupt(path: Path, got: str) -> CheckpointError:
-    others = [other.name for other in checkpoints(path.parent.parent) if other != path.parent]
-    cure = f"delete {path.parent} and go on from {others[-1]}" if others else "the run has to start anew"
+def _corrupt(path: Path, got: str, cure: str) -> CheckpointError:
     return CheckpointError(f"{path} is not what was saved", got=got, expected="a whole file", cure=cure)
 
 

@@ -5,9 +5,25 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from regard.base import require, write_atomically
+from regard.base import RegardError, inside, parse_json, require, write_atomically
 
 METRICS = "metrics.jsonl"
+
+
+def read_records(path: Path) -> list[dict[str, Any]]:
+    """The events in a file that `Records` wrote; none where there is no file.
+
+    A line that says no event is passed over: a process may be writing it now, or was killed while it did.
+    """
+    records = []
+    for line in inside(path).read_bytes().splitlines() if path.exists() else []:
+        try:
+            record = parse_json(line)
+        except RegardError:
+            continue
+        if isinstance(record, dict) and isinstance(record.get("kind"), str) and type(record.get("step")) is int:
+            records.append(record)
+    return records
 
 
 class Records:
@@ -34,17 +50,9 @@ class Records:
 
     def forget_after(self, step: int) -> None:
         """Drop what was said of later steps: they will be done again."""
-        if not self.path.exists():
-            return
-        kept = []
-        for line in self.path.read_text(encoding="utf-8").splitlines():
-            try:
-                record = json.loads(line)
-            except ValueError:
-                continue  # the process was killed in the middle of this line
-            if record["step"] <= step and record["kind"] != "end":
-                kept.append(line + "\n")
-        write_atomically(self.path, "".join(kept))
+        if self.path.exists():
+            kept = [record for record in read_records(self.path) if record["step"] <= step and record["kind"] != "end"]
+            write_atomically(self.path, "".join(json.dumps(record) + "\n" for record in kept))
 
     def clear(self) -> None:
         """Begin anew."""

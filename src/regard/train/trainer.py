@@ -6,11 +6,9 @@ whether the process went on or was killed and resumed.
 """
 
 import math
-import signal
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +27,13 @@ from regard.train.checkpoint import (
     prune,
     save_checkpoint,
     save_tensors,
+    tidy,
     weights,
 )
+from regard.train.clock import Clock
 from regard.train.distributed import World
+from regard.train.interrupt import interrupts
+from regard.train.lock import RunLock
 from regard.train.masters import Masters
 from regard.train.optim import build_optimiser, load_optimiser_tensors, optimiser_tensors
 from regard.train.records import Records
@@ -39,8 +41,13 @@ from regard.train.schedule import learning_rate
 from regard.train.settings import Train
 from regard.train.step import CapturedStepper, Stepper
 
-Watch = Callable[[str, Mapping[str, Any]], None]  # "step", "train", "valid", "saved", "end", and what there is to say
-BEST, FINAL = "best.safetensors", "model.safetensors"
+# "step", "train", "valid", "saved", "end", and what there is to say; "stopping" comes from another thread
+Watch = Callable[[str, Mapping[str, Any]], None]
+BEST, FINAL, CHECKPOINTS = "best.safetensors", "model.safetensors", "checkpoints"
+STATE: dict[str, Any] = {  # of a checkpoint, and what each part may be
+    "step": int, "worse": int, "reductions": int, "evaluated": int, "seconds": Real, "mark": Real,
+    "best": Real | None, "batches": dict, "window": dict,
+}  # fmt: skip
 
 
 def train(
@@ -91,13 +98,36 @@ class Trainer:
         self.worse = self.reductions = 0  # evaluations without improvement; cuts of the rate
         self.evaluated = self.saved = -1  # the last step of each
         self.records = Records(folder, tensorboard=settings.tensorboard and world.is_first)
-        self._begin(resume)
+        self.lock: RunLock | None = None
+        try:
+            self._begin(resume)
+        except BaseException:
+            self.release()
+            raise
         self.masters.start()
 
     def run(self) -> nn.Module:
         """Batches in, weights out."""
+        try:
+            self._loop()
+            return self._finish()
+        except (OSError, RegardError):
+            self._check_folder()  # that it is gone is the better reason
+            raise
+        finally:
+            self.release()
+
+    def release(self) -> None:
+        """Let other processes train in the folder."""
+        if self.lock is not None:
+            self.lock.release()
+
+    def _loop(self) -> None:
         settings, stepper = self.settings, self.stepper
-        with _interrupts(self.world) as interrupted, self.clock:
+        alone = self.world.size == 1  # `torchrun` stops several processes at once
+        stopping = lambda: self.watch("stopping", {"step": self.step})  # noqa: E731
+        watched = interrupts(stopping) if alone else nullcontext(lambda: False)
+        with watched as interrupted, self.clock:
             while not self._is_done():
                 batches = [next(self.batches) for _ in range(settings.accumulate)]
                 count = self.world.count(sum(batch.count for batch in batches))
@@ -116,7 +146,9 @@ class Trainer:
                     self._save()
                 if stop:
                     raise KeyboardInterrupt
-        return self._finish()
+            if interrupted():  # while the last step was saved
+                self._save()
+                raise KeyboardInterrupt
 
     def _is_done(self) -> bool:
         settings = self.settings
@@ -183,6 +215,7 @@ class Trainer:
                 with self.masters.in_full(), self.mean.in_place() if self.mean is not None else nullcontext():
                     score = self.task.evaluate(self.model, "valid")
                     if score.better_than(self.best):
+                        self._check_folder()
                         save_tensors(self.folder / BEST, weights(self.model))
             score = self.world.same(score)
             assert score is not None
@@ -214,7 +247,8 @@ class Trainer:
                 files["optimiser"] = optimiser_tensors(self.stepper.optimiser, self.masters.named())
                 if self.mean is not None:
                     files["mean"] = self.mean.tensors()
-                place = self.folder / "checkpoints"
+                place = self.folder / CHECKPOINTS
+                self._check_folder()
                 path = save_checkpoint(place, self.step, files, state)
                 prune(place, self.settings.keep)
                 self.watch("saved", {"step": self.step, "path": path})
@@ -222,39 +256,70 @@ class Trainer:
             self.world.wait()
 
     def _begin(self, resume: bool) -> None:
-        """Where the run stands: nowhere, or at its last checkpoint."""
-        saved = checkpoints(self.folder / "checkpoints")
+        """Where the run stands: nowhere, or at its last checkpoint. The folder is this run's alone from now on."""
+        place = self.folder / CHECKPOINTS
+        if place.is_symlink():
+            cure = "put the folder itself there, or link the whole run folder"
+            raise CheckpointError(f"{place} is a link", expected="checkpoints inside the run folder", cure=cure)
+        saved = self._go_on(resume)  # reads only: settings that do not fit leave the folder as it is
+        if self.world.is_first:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self.lock = RunLock(self.folder)
+            tidy(place)
+            for path in self.folder.glob(".*.part"):  # a killed process may have been writing
+                path.unlink()
+        self.world.wait()
+        if checkpoints(place) != saved:  # one was put back, or another process has trained until now
+            saved = self._go_on(resume)
+        if self.world.is_first and not saved:
+            self.records.clear()
+        elif self.world.is_first:
+            self.records.forget_after(self.step)
+            prune(place, self.settings.keep)
+        self.world.wait()
+
+    def _go_on(self, resume: bool) -> list[Path]:
+        """Take in the last checkpoint, if there is one; all of them."""
+        saved = checkpoints(self.folder / CHECKPOINTS)
         if saved and not resume:
             raise ConfigError(
                 f"{self.folder} holds a run already",
                 got=saved[-1].name,
                 cure="go on with it by --resume, or choose another folder by --out",
             )
-        if not saved:
-            if self.world.is_first:
-                self.folder.mkdir(parents=True, exist_ok=True)
-                self.records.clear()
-            self.world.wait()
-            return
-        files, state = load_checkpoint(saved[-1])
+        if saved:
+            files, state = load_checkpoint(saved[-1])
+            try:
+                self._restore(files, state)
+            except RegardError:
+                raise
+            except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
+                got, cure = f"{type(error).__name__}, {error}", f"delete {saved[-1]}, if another program has made it"
+                raise CheckpointError(f"{saved[-1]} does not fit this run", got=got, cure=cure) from error
+        return saved
+
+    def _restore(self, files: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]) -> None:
+        state = {"evaluated": -1, **state}
+        for name, kind in STATE.items():
+            if not isinstance(state[name], kind) or isinstance(state[name], bool):
+                raise TypeError(f"{name} is a {type(state[name]).__name__}")
         load_weights(self.model, files["model"])
         load_optimiser_tensors(self.stepper.optimiser, self.masters.named(), files["optimiser"])
         if self.mean is not None:
             if "mean" not in files:
-                raise CheckpointError(f"{saved[-1]} has no running mean", cure="resume with the settings of the run")
+                what = f"the checkpoint of step {state['step']} has no running mean"
+                raise CheckpointError(what, cure="resume with the settings of the run")
             self.mean.load(files["mean"])
         self.step, self.best, self.saved = state["step"], state["best"], state["step"]
-        self.evaluated = state.get("evaluated", -1)
+        self.evaluated = state["evaluated"]
         self.worse, self.reductions = state["worse"], state["reductions"]
         self.batches.load_state_dict(state["batches"])
         self.stepper.load_state(state["window"])
         self.clock.seconds, self.clock.mark = state["seconds"], state["mark"]
-        if self.world.is_first:
-            self.records.forget_after(self.step)
-            prune(self.folder / "checkpoints", self.settings.keep)
-            for path in self.folder.glob(".*.part"):  # a killed process may have been writing
-                path.unlink()
-        self.world.wait()
+
+    def _check_folder(self) -> None:
+        if self.lock is not None:
+            self.lock.check()
 
     def _finish(self) -> nn.Module:
         if self.evaluated < self.step:
@@ -267,83 +332,23 @@ class Trainer:
         if self.world.is_first:
             save_tensors(self.folder / FINAL, final)
         self._write({"kind": "end", "step": self.step, "seconds": self._seconds(), "preparing": self.stepper.preparing})
+        self._check_folder()
         self.world.wait()
         return self.model.eval()
 
     def _final_weights(self) -> dict[str, Tensor]:
-        last = checkpoints(self.folder / "checkpoints")[-self.settings.average :] if self.settings.average else []
+        last = checkpoints(self.folder / CHECKPOINTS)[-self.settings.average :] if self.settings.average else []
         if last:
             files = [load_checkpoint(path)[0] for path in last]
             return mean_of([{**each["model"], **each.get("mean", {})} for each in files])
-        return load_tensors(self.folder / BEST)
+        cure = "go on with --resume --set train.average=1: the last checkpoint is taken in its place"
+        return load_tensors(self.folder / BEST, cure=cure)
 
     def _write(self, record: Mapping[str, Any]) -> None:
+        self._check_folder()
         self.watch(record["kind"], record)
         if self.world.is_first:
             self.records.write(record)
-
-
-class Clock:
-    """Seconds of training: it runs inside `with`, and stands still inside `paused`."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.device, self.mark = device, 0.0
-        self._sum, self._since = 0.0, None  # type: float, float | None
-
-    @property
-    def seconds(self) -> float:
-        """So far."""
-        return self._sum + (0.0 if self._since is None else time.perf_counter() - self._since)
-
-    @seconds.setter
-    def seconds(self, value: float) -> None:
-        self._sum = value
-
-    def synchronize(self) -> None:
-        """Wait for the device, so that the seconds are those of work that is done."""
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
-
-    def __enter__(self) -> "Clock":
-        self._since = time.perf_counter()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.synchronize()
-        self._sum, self._since = self.seconds, None
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Time out."""
-        running = self._since is not None
-        if running:
-            self.__exit__()
-        try:
-            yield
-        finally:
-            if running:
-                self.__enter__()
-
-
-@contextmanager
-def _interrupts(world: World) -> Iterator[Callable[[], bool]]:
-    """Ctrl-C and SIGTERM end the step first, so that a checkpoint can be written; a second Ctrl-C is at once."""
-    asked = threading.Event()
-    if world.size > 1 or threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
-        return
-
-    def ask(number: int, frame: object) -> None:
-        if asked.is_set():
-            raise KeyboardInterrupt
-        asked.set()
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield asked.is_set
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _check_capture(settings: Train, world: World) -> None:

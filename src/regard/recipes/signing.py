@@ -1,0 +1,93 @@
+"""Which paths of a recipe were given on this machine.
+
+A recipe names the user's own files. One in a folder of a stranger may name any file of this machine, and its lines
+would stand in a report. So a recipe with paths is signed, with a key that never leaves this user's cache folder, and
+paths without a right signature are not followed (`regard.base.Unfollowed`): the user is asked to name them again.
+"""
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+from contextlib import suppress
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from regard.base import Unfollowed
+from regard.data.download import cache_folder
+
+PATHS = ("source_file", "target_file", "caption_file", "folder", "weights", "start")  # settings that name files
+KEY = "key"  # in the cache folder
+_BYTES = 32
+
+
+def paths(config: Any, where: str = "") -> dict[str, str]:
+    """Every path that a recipe names, by its setting."""
+    named: dict[str, str] = {}
+    for field in fields(config):
+        value = getattr(config, field.name)
+        if is_dataclass(value):
+            named |= paths(value, f"{where}{field.name}.")
+        elif field.name in PATHS and isinstance(value, str):
+            named[where + field.name] = value
+    return named
+
+
+def signature(config: Any) -> str | None:
+    """Of the paths of a recipe; None where there are none, where one of them is a stranger's, or without a key."""
+    named = paths(config)
+    if not named or any(isinstance(path, Unfollowed) for path in named.values()):
+        return None
+    key = _key(new=True)
+    return None if key is None else _sign(named, key)
+
+
+def trusted(config: Any, signed: object) -> Any:
+    """The recipe of a folder: as it is if the signature is ours, else with paths that are not followed."""
+    named = paths(config)
+    key = _key(new=False) if named and isinstance(signed, str) else None
+    if not named or (key is not None and hmac.compare_digest(_sign(named, key).encode(), str(signed).encode())):
+        return config
+    return _unfollowed(config)
+
+
+def _unfollowed(config: Any) -> Any:
+    changes: dict[str, Any] = {}
+    for field in fields(config):
+        value = getattr(config, field.name)
+        if is_dataclass(value):
+            changes[field.name] = _unfollowed(value)
+        elif field.name in PATHS and isinstance(value, str):
+            changes[field.name] = Unfollowed(value)
+    return replace(config, **changes)
+
+
+def _sign(named: dict[str, str], key: bytes) -> str:
+    return hmac.new(key, json.dumps(named, sort_keys=True).encode(), hashlib.sha256).hexdigest()
+
+
+def _key(*, new: bool) -> bytes | None:
+    """The key of this user; None where there is none, or where none can be written."""
+    path = cache_folder() / KEY
+    with suppress(OSError):
+        if new and not path.exists():
+            _make(path)
+        key = path.read_bytes()
+        return key if len(key) == _BYTES else None
+    return None
+
+
+def _make(path: Path) -> None:
+    """A key that only this user may read; of two processes that make one at once, the first wins."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
+    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with open(handle, "wb") as file:
+            file.write(secrets.token_bytes(_BYTES))
+        with suppress(FileExistsError):
+            os.link(part, path)
+    finally:
+        part.unlink(missing_ok=True)
