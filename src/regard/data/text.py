@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from random import Random
@@ -252,8 +253,8 @@ class WordCodec:
 
     def to_json(self) -> str:
         """As text, for `codec_from_json`."""
-        content = {"kind": "words", "lower": self.lower, "tokens": self.vocabulary.tokens[len(SPECIALS) :]}
-        return json.dumps(content, ensure_ascii=False)
+        tokens = self.vocabulary.tokens[len(SPECIALS) :]
+        return json.dumps({"kind": "words", "lower": self.lower, "tokens": tokens}, ensure_ascii=False)
 
     def __len__(self) -> int:
         return len(self.vocabulary)
@@ -287,9 +288,9 @@ class SubwordCodec:
             sample = Random(seed).sample(sample, max_lines)
         if not sample:
             raise DataError("there is no text to train subwords on", got="no lines", expected="a few thousand lines")
-        model = io.BytesIO()
-        specials = {f"{text[1:-1]}_id": number for number, text in enumerate(SPECIALS)}
-        specials |= {f"{text[1:-1]}_piece": text for text in SPECIALS}  # type: ignore[misc]
+        model, names = io.BytesIO(), [text[1:-1] for text in SPECIALS]
+        specials: dict[str, Any] = {f"{name}_id": number for number, name in enumerate(names)}
+        specials |= {f"{name}_piece": text for name, text in zip(names, SPECIALS, strict=True)}
         try:
             sentencepiece.SentencePieceTrainer.train(
                 sentence_iterator=iter(sample),
@@ -320,8 +321,7 @@ class SubwordCodec:
         except RuntimeError:
             special = None
         if special != [PAD, BOS, EOS, UNK]:
-            got = "no model" if special is None else f"special ids {special}"
-            cure = "make it with SubwordCodec.train"
+            got, cure = "no model" if special is None else f"special ids {special}", "make it with SubwordCodec.train"
             raise DataError("this sentencepiece model does not fit", got=got, expected="<pad> 0 … <unk> 3", cure=cure)
         return loaded
 
@@ -378,8 +378,8 @@ def _content(ids: Iterable[int], size: int) -> list[int]:
         if number == EOS:
             break
         if not 0 <= number < size:
-            cure = "decode with the codec of the model"
-            raise DataError("there is no such id", got=number, expected=f"0 to {size - 1}", cure=cure)
+            expected, cure = f"0 to {size - 1}", "decode with the codec of the model"
+            raise DataError("there is no such id", got=number, expected=expected, cure=cure)
         if number not in (PAD, BOS):
             content.append(int(number))
     return content
@@ -388,11 +388,9 @@ def _content(ids: Iterable[int], size: int) -> list[int]:
 def _read_json(text: str, *kinds: str) -> dict[str, Any]:
     """A dictionary of one of these kinds; an error quotes nothing of the text, which may be anybody's file."""
     needed = {"vocabulary": ("tokens",), "words": ("tokens", "lower"), "subwords": ("model",)}
-    types = {"tokens": list, "lower": bool, "model": str}
-    try:
+    types, content = {"tokens": list, "lower": bool, "model": str}, {}
+    with suppress(RegardError):
         content = parse_json(text)
-    except RegardError:
-        content = None
     content = content if isinstance(content, dict) else {}
     kind, tokens = content.get("kind"), content.get("tokens", [])
     fits = kind in kinds and all(isinstance(content.get(name), types[name]) for name in needed[kind])

@@ -112,8 +112,8 @@ class Captioning:
         if config.caption_file is None or config.folder is None:
             cure = "task.caption_file=captions.tsv task.folder=pictures"
             raise ConfigError("dataset='files' needs a file and a folder", cure=cure)
-        cure = "name them again by --source and --target"
-        file, folder = followed(config.caption_file, cure=cure), followed(config.folder, cure=cure)
+        again = "name them again by --source and --target"
+        file, folder = (followed(path, cure=again) for path in (config.caption_file, config.folder))
         found = read_captions(file, folder, on_bad=config.on_bad)
         held_out = min(1000, max(1, len(found) // 10))
         return split_captions(found, valid=held_out, test=held_out)
@@ -142,13 +142,12 @@ class Captioning:
     def begin(self, model: nn.Module) -> None:
         """Before the first step of a new run: an encoder that is to be fine-tuned starts from its published weights."""
         if self.config.finetune:
-            inside: Any = model.encoder
-            inside.load_state_dict(self.viewer.encoder.state_dict())
+            encoder: Any = model.encoder
+            encoder.load_state_dict(self.viewer.encoder.state_dict())
 
     def prepare(self, device: str | torch.device) -> float:
         """Encode all splits, or read them from disk, and hold them on the device; the seconds that it took."""
-        start = time.perf_counter()
-        here = torch.empty(0, device=device).device  # "cuda" is cuda:0
+        start, here = time.perf_counter(), torch.empty(0, device=device).device  # "cuda" is cuda:0
         for split in self.splits:
             self._store(split, here)
         return time.perf_counter() - start
@@ -162,11 +161,11 @@ class Captioning:
     @classmethod
     def load(cls, folder: Path, config: CaptioningConfig) -> "Captioning":
         """The task of a run folder."""
-        path, cure = inside(folder / VOCABULARY), "restore it, or train anew"
+        path = inside(folder / VOCABULARY)
         try:
             vocabulary = Vocabulary.from_json(path.read_text(encoding="utf-8"))
         except ValueError as error:
-            raise RegardError(f"{path} cannot be read", got=str(error), cure=cure) from error
+            raise RegardError(f"{path} cannot be read", got=str(error), cure="restore it, or train anew") from error
         kept = folder if inside(folder / "encoder.safetensors").exists() else None
         return cls(config, vocabulary=vocabulary, folder=kept)
 
@@ -179,8 +178,7 @@ class Captioning:
 
     def batches(self, *, seed: int, rank: int = 0, world: int = 1) -> TokenBatches | CaptionBatches:
         """Captions of like length, each with the number of its picture as `source`; those of a picture together."""
-        config, each = self.config, self.each
-        pairs = self._encoded("train", config.max_words)
+        config, each, pairs = self.config, self.each, self._encoded("train", self.config.max_words)
         options: dict[str, Any] = {"batch_size": config.batch_size, "seed": seed, "rank": rank, "world": world}
         if each > 1:
             return CaptionBatches(pairs, captions=each, fit=config.fit, **options)
@@ -209,8 +207,8 @@ class Captioning:
             total = total + config.doubly_stochastic * apart
             figures["doubly_stochastic"] = apart
         if out.log_prob is not None:
-            pairs = self.each if in_pairs else None
-            more, hard = hard_loss(out, targets, reward=config.reward, entropy=config.entropy, pairs=pairs)
+            options: dict[str, Any] = {"reward": config.reward, "entropy": config.entropy}
+            more, hard = hard_loss(out, targets, pairs=self.each if in_pairs else None, **options)
             total, figures = total + more, figures | hard
         return Loss(total, figures)
 
