@@ -174,13 +174,21 @@ TEXTS = (
 LANGUAGE = WordCodec(Vocabulary(WORDS))
 
 
-def paths(config: Any, before: str = "") -> Iterator[str]:
+def paths(config: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+    """The names of all settings, at every depth, with what they are."""
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         if dataclasses.is_dataclass(value):
             yield from paths(value, f"{before}{field.name}.")
         else:
-            yield before + field.name
+            yield before + field.name, value
+
+
+def drawn(chance: random.Random, value: Any) -> str:
+    """A text for a setting: half of them anything, half near what it is."""
+    if chance.random() < 0.5 or isinstance(value, bool) or not isinstance(value, int | float):
+        return chance.choice(TEXTS)
+    return str(chance.choice([value + 1, value * 2, value // 2, value / 2, -value]))
 
 
 def tried(recipe: Recipe, settings: list[str]) -> None:
@@ -213,7 +221,7 @@ def attack(draws: int, seed: int) -> int:
     for _ in range(draws):
         recipe = chance.choice(small)
         names = chance.sample(list(paths(recipe)), chance.choice([1, 1, 2, 3]))
-        settings = [f"{name}={chance.choice(TEXTS)}" for name in names]
+        settings = [f"{name}={drawn(chance, value)}" for name, value in names]
         try:
             _, said = refusal(partial(tried, recipe, settings))
         except Exception as error:

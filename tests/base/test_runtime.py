@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import regard
-from regard.base import environment, runtime
+from regard.base import environment, free_memory, runtime
 
 KEYS = {"regard", "python", "torch", "system", "processor", "cores", "threads"}
 
@@ -56,3 +56,22 @@ def test_processor_that_linux_has_no_name_for(monkeypatch: pytest.MonkeyPatch, s
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0, said))
     monkeypatch.setattr(platform, "processor", lambda: "some chip")
     assert environment()["processor"] == expected
+
+
+@pytest.mark.parametrize(
+    ("files", "free"),
+    [
+        ({"/proc/meminfo": "MemTotal: 9 kB\nMemAvailable:  3 kB\n", "/sys/fs/cgroup/memory.max": "max\n"}, 3072),
+        ({"/proc/meminfo": "MemAvailable:  3 kB\n", "/sys/fs/cgroup/memory.max": "2000\n"}, 2000),
+        ({"/proc/meminfo": "nothing\n"}, 2**63 - 1),
+        ({}, 2**63 - 1),
+    ],
+)
+def test_free_memory(monkeypatch: pytest.MonkeyPatch, files: dict[str, str], free: int) -> None:
+    def opened(path: str, **_: object) -> io.StringIO:
+        if path not in files:
+            raise FileNotFoundError(path)
+        return io.StringIO(files[path])
+
+    monkeypatch.setattr("builtins.open", opened)
+    assert free_memory() == free

@@ -15,6 +15,7 @@ from regard.align import ALIGNS
 from regard.api import shipped
 from regard.base import ConfigError, RegardError
 from regard.cli.main import main
+from regard.models import MODELS
 from regard.tasks import Search
 from regard.train import Train
 
@@ -24,6 +25,7 @@ RESTORE = "Cure: restore it, or train anew."
 BRING = "Cure: put the file (147,123 bytes, sha256 639cabed16968950ba756e1306c3d5a25415cd4ec86dfaa13adf4aebf8f1fa54) at"
 TRAIN = "train bahdanau/plain_en_fr --source a.en --target a.fr --out new --set {sizes}"
 SETTINGS, SEARCH = (", ".join(field.name for field in fields(kind)) for kind in (Train, Search))
+CHARS = 24  # of a.en, and four specials
 MISTAKES = {  # a command, and what it says; {here} is the folder where it runs
     # names and files
     "train bahdanua/plain_en_fr": "there is no recipe 'bahdanua/plain_en_fr'. "
@@ -56,6 +58,31 @@ MISTAKES = {  # a command, and what it says; {here} is the folder where it runs
     f"{TRAIN} model.align=entmx": f"unknown align: got 'entmx'; expected one of {', '.join(ALIGNS)}. "
     "Cure: did you mean 'entmax'?",
     f"{TRAIN} model.dropout=2": "model.dropout: got 2.0; expected 0 ≤ dropout < 1",
+    f"{TRAIN} paper=1": f"unknown model: got '1'; expected one of {', '.join(MODELS)}",
+    f"{TRAIN} train.seed=99999999999999999999": "train.seed: got 99999999999999999999; "
+    "expected at most 9,223,372,036,854,775,807",
+    f"{TRAIN} train.betas=2,2": "train.betas: got 2.0; expected 0 ≤ betas < 1",
+    f"{TRAIN} train.eps=-1": "train.eps: got -1.0; expected 0 or more",
+    f"{TRAIN} train.eps=nan": "train.eps: got nan; expected a finite number, 0 or more",
+    f"{TRAIN} train.seconds=inf": "train.seconds: got inf; expected a finite number, more than 0",
+    f"{TRAIN} train.floor=-5": "train.floor: got -5.0; expected 0 to 1",
+    f"{TRAIN} train.weight_decay=-1": "train.weight_decay: got -1.0; expected 0 or more",
+    f"{TRAIN} train.halvings=-3": "train.halvings: got -3; expected 0 or more",
+    f"{TRAIN} train.momentum=nan": "train.momentum: got nan; expected 0 ≤ momentum < 1",
+    f"{TRAIN} train.hold=nan": "train.hold: got nan; expected 0 to 1",
+    f"{TRAIN} train.factor=-1": "train.factor: got -1.0; expected 0 < factor ≤ 1",
+    f"{TRAIN} model.dropout=nan": "model.dropout: got nan; expected 0 ≤ dropout < 1",
+    f"{TRAIN} model.embed_dim=9223372036854775808": "model.embed_dim: got 9223372036854775808; "
+    "expected at most 1,048,576",
+    "train luong/dot --out new --set model.window=99999999999999999999": "model.window: got 99999999999999999999; "
+    "expected at most 2,147,483,647",
+    f"{TRAIN} task.edges=9,1,5": "task.edges: got (9, 1, 5); expected rising lengths, such as 10,20,30",
+    f"{TRAIN} task.search.max_ratio=nan": "task.search.max_ratio: got nan; expected 0 to 100",
+    f"{TRAIN} task.units=bpe task.vocabulary=5": "SubwordCodec size: Vocabulary size is smaller than required_chars. "
+    "5 vs {chars}: got 5. Cure: task.vocabulary={chars}, or task.units=words task.joint=false.",
+    f"{TRAIN} note=caf\udce9": r"note: got 'caf\udce9'; expected text that UTF-8 can write",
+    "train bahdanau/plain_en_fr --source /dev/zero --out new": "/dev/zero: cannot be read: got a device; "
+    "expected a file. Cure: name a file, or a pipe such as <(zcat text.gz).",
     f"{TRAIN} paper=luong": "model and paper differ: got paper=luong and BahdanauConfig; expected LuongConfig. "
     "Cure: take a recipe of that paper: `regard list`.",
     f"{TRAIN} --device tpu": "unknown device: got 'tpu'; expected auto, cpu, cuda or cuda:0",
@@ -94,7 +121,14 @@ MISTAKES = {  # a command, and what it says; {here} is the folder where it runs
     "evaluate run --split newstest2014": "wmt_newstest/newstest2014.en-fr.en.gz is not here, and no address publishes "
     f"it. {BRING} wmt_newstest/newstest2014.en-fr.en.gz below a folder, and let REGARD_DATA name that folder.",
     "evaluate run --beam 0": "beams: got 0; expected 1 or more",
+    "evaluate run --set max_ratio=inf": "max_ratio: got inf; expected 0 to 100",
     # translation
+    "translate run hello --set length_penalty=1e300": "length_penalty: got 1e+300; expected 0 to 10. "
+    "Cure: 0.6 to 1 works well.",
+    "translate run hello --set temperature=1 seed=99999999999999999999": "seed: got 99999999999999999999; "
+    "expected at most 9,223,372,036,854,775,807",
+    "translate run hello --set max_ratio=inf": "max_ratio: got inf; expected 0 to 100",
+    "translate run hello --beam 99999999999999999999": "beams: got 99999999999999999999; expected at most 10,000",
     "translate run hello --file a.en": "text and --file exclude each other. Cure: give one of them.",
     "translate run --file no.en": "no.en: cannot be read: got no such file or directory; expected a file. "
     "Cure: check the path, or download the data.",
@@ -192,10 +226,8 @@ def test_a_mistake_is_one_line_and_changes_nothing(
     before = {path: path.stat().st_mtime_ns for path in here.rglob("*")}
     sizes = " ".join(SIZES)
     assert main(shlex.split(command.format(sizes=sizes))) == 2
-    assert (
-        capsys.readouterr().err
-        == f"regard: {MISTAKES[command].format(here=here, shipped=shipped()['tatoeba-en-fr'])}\n"
-    )
+    names = {"here": here, "shipped": shipped()["tatoeba-en-fr"], "chars": CHARS}
+    assert capsys.readouterr().err == f"regard: {MISTAKES[command].format(**names)}\n"
     assert {path: path.stat().st_mtime_ns for path in here.rglob("*")} == before
 
 
@@ -267,3 +299,34 @@ def test_the_module_is_the_command() -> None:
     commands = ("demo", "train", "evaluate", "translate", "caption", "classify", "report", "list", "info", "tour")
     for command in commands:
         assert f"\n    {command}" in run.stdout
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory\nframe #0: c10"),
+        RuntimeError("CUDA out of memory. Tried to allocate 9 GiB.\nmore"),
+    ],
+)
+def test_full_memory_is_one_line(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("regard.cli.main._run", fail)
+    assert main(["info"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("regard: the memory is full: got ")
+    assert said.endswith("Cure: lower task.batch_size, task.batch_tokens or the sizes model.….\n")
+    assert said.count("\n") == 1
+
+
+def test_other_errors_of_torch_are_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("regard.cli.main._run", fail)
+    with pytest.raises(RuntimeError, match="a bug"):
+        main(["info"])

@@ -240,3 +240,19 @@ def test_broken_folders(file: str, content: bytes | None, text: str, tmp_path: P
         (tmp_path / file).write_bytes(content)
     with pytest.raises(RegardError, match=text):
         load_task(tmp_path, load_recipe(tmp_path))
+
+
+def test_a_model_that_does_not_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.recipes.recipe.free_memory", lambda: 2_000_000_000)
+    recipe = change(RECIPES["bahdanau/plain_en_fr"](), ["model.hidden_dim=20000"])
+    text = r"the model is too large: got more than \d.\d GB of weights; expected at most 2.0 GB, the memory"
+    with pytest.raises(ConfigError, match=text):
+        build_model(recipe, Translation(recipe.task, codecs=(codec("a"), codec("b"))))
+
+
+def test_what_torch_says_of_sizes_is_one_line() -> None:
+    recipe = change(RECIPES["bahdanau/plain_en_fr"](), ["model.hidden_dim=1048576"])
+    with pytest.raises(ConfigError, match=r"^the(re is no| model is too) .* Cure: \w+ .*model\.…\.$") as caught:
+        build_model(recipe, Translation(recipe.task, codecs=(codec("a"), codec("b"))))
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400

@@ -205,8 +205,8 @@ class Model:
             if name not in known:
                 raise ConfigError(f"unknown setting {name!r} of the search", cure=did_you_mean(name, known))
         base: Search = self.task.config.search
-        beams = max(base.beams, nbest) if beam is None else beam
-        how = replace(base, beams=beams, nbest=nbest, **settings)
+        how = replace(base, nbest=nbest, **settings)
+        how = replace(how, beams=max(base.beams, how.nbest) if beam is None else beam)
         check_search(how)
         return how
 
