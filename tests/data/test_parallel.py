@@ -110,7 +110,7 @@ def test_unequal_counts_are_always_an_error(tmp_path: Path, on_bad: str, left: i
 @pytest.mark.parametrize("on_bad", ["error", "drop"])
 def test_empty_and_missing_files_are_always_an_error(tmp_path: Path, on_bad: str) -> None:
     full, empty = write(tmp_path, "full", "a\tb\n"), write(tmp_path, "empty", "")
-    for pair in ((empty, full), (full, empty), (empty, None), (write(tmp_path, "e.gz", gzip.compress(b"", mtime=0)), None)):
+    for pair in ((empty, full), (full, empty), (empty, None), (write(tmp_path, "e.gz", gzip.compress(b"")), None)):
         with pytest.raises(DataError, match="the file is empty: got 0 lines; expected 1 or more"):
             read_parallel(*pair, on_bad=on_bad)
     for lost in (tmp_path / "none", tmp_path / "none.gz", full / "below", tmp_path):
