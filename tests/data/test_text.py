@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 import unicodedata
 from hashlib import sha256
 
@@ -107,11 +106,10 @@ def test_any_text_keeps_its_characters_and_its_tokens(text: str) -> None:
 
 
 @pytest.mark.parametrize("piece", ["a+", "-", "a.", "'", "l'", "1.", "a@", "www."])
-def test_tokenize_takes_time_in_proportion(piece: str) -> None:
-    """By the processor's own count of this process, whatever else it does: half a second, or hours for a square."""
-    start = time.process_time()
-    tokenize(piece * 300_000)
-    assert time.process_time() - start < 120
+def test_tokenize_ends_on_long_text_without_spaces(piece: str) -> None:
+    """Half a second each. In time that grows with the square of the length it would take hours, and be cut off."""
+    tokens = tokenize(piece * 300_000)
+    assert sum(map(len, tokens)) == 300_000 * len(piece)
 
 
 def test_vocabulary_order_and_limits() -> None:
