@@ -19,10 +19,12 @@ import copy
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import warnings
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -476,40 +478,75 @@ def prepare(where: str) -> None:
 
 
 def run(numbers: range, seed: int, where: str) -> dict[str, Any]:
-    """How many were right, of which kinds, and what failed."""
+    """How many were right, of which kinds, what failed; and `broken`, the case after which the GPU answers no more."""
     prepare(where)
     counts: Counter[str] = Counter()
-    failed: dict[int, str] = {}
+    failed: dict[str, str] = {}
     for number in numbers:
         case = draw(number, seed, where)
         try:
             verdict = judge(case, where)
         except Exception as error:  # any traceback but our own is what this is looking for
             verdict = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+            if where == "gpu" and re.search(r"CUDA|misaligned|launch failure|cuDNN|mha_graph", verdict):
+                return {"counts": dict(counts), "failed": failed, "broken": number}
         counts[verdict if verdict in ("right", "refused") else "failed"] += 1
         counts[f"impl {case.impl}"] += 1
         counts[f"transform {case.transform}"] += 1
         if verdict not in ("right", "refused"):
-            failed[number] = verdict
-            print(f"case {number}: {verdict}\n    {case}", file=sys.stderr, flush=True)
+            failed[str(number)] = verdict
+            print(f"case {number}: {verdict}\n    {case}\n{described(case)}", file=sys.stderr, flush=True)
     return {"counts": dict(counts), "failed": failed}
 
 
+def described(case: Case) -> str:
+    """Where the tensors of a case lie."""
+    try:
+        tensors = build(case, "cpu").tensors
+    except Exception as error:
+        return f"    it cannot be built: {error}"
+    lines = (f"{list(x.shape)} {x.dtype} strides {x.stride()} offset {x.storage_offset()}" for x in tensors)
+    return "\n".join(f"    {line}" for line in lines)
+
+
 def share(args: argparse.Namespace) -> dict[str, Any]:
-    """The same by several processes."""
-    command = [sys.executable, str(Path(__file__)), "--where", args.where, "--cases", str(args.cases)]
-    parts = [
-        subprocess.Popen([*command, "--seed", str(args.seed), "--part", f"{i}/{args.jobs}"], stdout=subprocess.PIPE)
-        for i in range(args.jobs)
-    ]
+    """The same by several processes; one whose GPU broke is followed by another, which begins with the next case."""
+    with ThreadPoolExecutor(args.jobs) as pool:
+        results = list(pool.map(lambda first: _follow(args, first), range(args.jobs)))
     counts: Counter[str] = Counter()
     failed: dict[str, str] = {}
-    for part in parts:
-        output, _ = part.communicate()
-        died = {"counts": {}, "failed": {"?": f"a process ended with {part.returncode}"}}
-        found = json.loads(output) if output else died
-        counts.update(found["counts"])
-        failed |= found["failed"]
+    for result in results:
+        counts.update(result["counts"])
+        failed |= result["failed"]
+    return {"counts": dict(counts), "failed": failed}
+
+
+def _follow(args: argparse.Namespace, first: int) -> dict[str, Any]:
+    counts: Counter[str] = Counter()
+    failed: dict[str, str] = {}
+    command = [sys.executable, str(Path(__file__)), "--where", args.where, "--seed", str(args.seed)]
+    while first < args.cases:
+        part = [*command, "--cases", str(args.cases), "--part", f"{first}/{args.jobs}"]
+        done = subprocess.run(part, stdout=subprocess.PIPE, text=True)
+        if not done.stdout:
+            failed[f"from {first}"] = f"a process ended with {done.returncode}"
+            break
+        result = json.loads(done.stdout)
+        counts.update(result["counts"])
+        failed |= result["failed"]
+        broken = result.get("broken")
+        if broken is None:
+            break
+        alone = subprocess.run(
+            [*command, "--case", str(broken)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        counts["right" if alone.returncode == 0 else "failed"] += 1
+        if alone.returncode != 0:
+            failed[str(broken)] = (alone.stdout.strip().splitlines() or ["?"])[-1]
+            print(f"case {broken}, alone: {alone.stdout[-3000:]}", file=sys.stderr, flush=True)
+        else:
+            print(f"case {broken} broke the GPU's context, and is right alone", file=sys.stderr, flush=True)
+        first = broken + args.jobs
     return {"counts": dict(counts), "failed": failed}
 
 
@@ -528,16 +565,18 @@ def main() -> int:
         prepare(args.where)
         case = draw(args.case, args.seed, args.where)
         print(case)
+        print(described(case))
         verdict = judge(case, args.where)
         print(verdict)
         return int(verdict not in ("right", "refused"))
-    if args.part:
+    if args.part:  # first/jobs
         first, jobs = map(int, args.part.split("/"))
         result = run(range(first, args.cases, jobs), args.seed, args.where)
         print(json.dumps(result))
         return int(bool(result["failed"]))
     with contextlib.suppress(KeyboardInterrupt):
-        result = share(args) if args.jobs > 1 else run(range(args.cases), args.seed, args.where)
+        alone = args.jobs == 1 and args.where != "gpu"
+        result = run(range(args.cases), args.seed, args.where) if alone else share(args)
         counts, failed = result["counts"], result["failed"]
         kinds = ", ".join(f"{name} {counts[name]}" for name in sorted(counts) if " " in name)
         print(f"{args.where}, seed {args.seed}: {args.cases} cases, {counts.get('right', 0)} right,"

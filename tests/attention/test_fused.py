@@ -128,3 +128,26 @@ def test_the_same_through_the_fused_dot() -> None:
             for impl in ("sdpa", "reference")
         ]
         assert_close(*both, msg=name)
+
+
+@pytest.mark.parametrize("lead", [(), (3,), (3, 2), (3, 1, 2)], ids=str)
+@pytest.mark.parametrize("name", ["queries", "dense keys", "dense, for all", "window", "padding"])
+def test_a_mask_has_all_its_keys_where_a_kernel_reads_them(
+    name: str, lead: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One number for all keys is a row of stride 0, which kernels on a GPU read past its end."""
+    if not lead and name in ("queries", "dense keys", "padding"):
+        return
+    given: list[Tensor] = []
+
+    def spy(*sides: Tensor, attn_mask: Tensor, **rest: Any) -> Tensor:
+        given.append(attn_mask)
+        return kernel(*sides, attn_mask=attn_mask, **rest)
+
+    kernel = torch.nn.functional.scaled_dot_product_attention
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", spy)
+    query, keys, values = (torch.randn(*lead, n, 4) for n in (Q, K, K))
+    found = attend(query, keys, values, mask=MASKS[name], need_weights=False, impl="sdpa").context
+    assert [mask.shape[-1] for mask in given] == [K]
+    assert given[0].ndim == 4
+    assert_close(found, attend(query, keys, values, mask=MASKS[name], impl="reference").context)

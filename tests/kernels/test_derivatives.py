@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.autograd.function import once_differentiable
 from torch.testing import assert_close
 
 from regard.align import Softmax
@@ -14,11 +15,14 @@ from regard.attention import Mask, attend
 from regard.base import ImplementationUnavailable, RegardError
 from regard.kernels import blocked, blocked_additive
 from regard.kernels.derivatives import (
+    as_fused_kernels_read,
+    is_readable,
     plain_additive,
     plain_dot,
     refuse_transforms,
     transformed,
     visible_keys,
+    with_second_derivative,
     without_autocast,
 )
 from regard.score import Additive, Cosine, Distance, Dot, General, ScaledDot
@@ -185,3 +189,70 @@ def test_products_outside_of_autocast() -> None:
             assert (x @ x).dtype == torch.float32
     with without_autocast(torch.device("meta")):
         pass
+
+
+class OnceOnly(torch.autograd.Function):
+    """x² as torch's fused kernels are: a derivative without one of its own, which takes no missing gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.set_materialize_grads(False)
+        return x.square()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        assert grad is not None, "a kernel would read what is not there"
+        return 2 * ctx.saved_tensors[0] * grad
+
+
+def test_an_operation_with_one_derivative_gets_all_of_them() -> None:
+    x = torch.randn(5, dtype=torch.float64, requires_grad=True)
+    made = with_second_derivative(OnceOnly.apply, torch.square, (x,))
+    [first] = torch.autograd.grad(made.sum(), x, retain_graph=True)
+    assert_close(first, 2 * x)
+    [first] = torch.autograd.grad(made.pow(2).sum(), x, create_graph=True)
+    assert_close(first, 4 * x**3)
+    assert_close(torch.autograd.grad(first.sum(), x, retain_graph=True)[0], 12 * x**2)
+    several = torch.eye(5, dtype=torch.float64)
+    assert_close(torch.autograd.grad(made, x, several, is_grads_batched=True)[0], torch.diag(2 * x.detach()))
+    assert torch.autograd.gradgradcheck(lambda x: with_second_derivative(OnceOnly.apply, torch.square, (x,)), x)
+    with torch.no_grad():
+        assert not with_second_derivative(OnceOnly.apply, torch.square, (x,)).requires_grad
+
+
+BLOCK = torch.zeros(2, 3, 6, 16)
+VIEWS = {
+    "whole": (BLOCK, True),
+    "half, with a width that fills no 16 bytes": (torch.zeros(2, 3, 6, 5).half(), True),
+    "heads of a projection": (torch.zeros(2, 6, 3, 16).transpose(1, 2), True),
+    "heads of an odd width": (torch.zeros(2, 6, 3, 5).transpose(1, 2), False),
+    "the later rows": (BLOCK[:, :, 2:], True),
+    "rows that begin between": (BLOCK[..., 1:9], False),
+    "rows of another length": (torch.zeros(2, 3, 6, 17)[..., :16], False),
+    "columns in place of rows": (torch.zeros(2, 3, 16, 6).mT, False),
+    "one for all sentences": (BLOCK[:1].expand(2, 3, 6, 16), False),
+    "one sentence, whose stride is never used": (torch.zeros(3, 6, 16).expand(1, 3, 6, 16), True),
+    "whole, but not at a multiple of 16 bytes": (torch.zeros(97)[1:].view(1, 1, 6, 16), False),
+    "one number for all keys": (torch.zeros(2, 1, 1, 1).expand(2, 1, 1, 8), False),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_what_fused_kernels_can_read(name: str) -> None:
+    view, expected = VIEWS[name]
+    assert is_readable(view) == expected
+    assert is_readable(view.clone(memory_format=torch.contiguous_format))
+    assert as_fused_kernels_read(view) is view  # a CPU reads anything
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_gpu_is_given_what_it_can_read(name: str) -> None:
+    view, expected = VIEWS[name]
+    storage = torch.empty(4096, device="cuda", dtype=view.dtype).as_strided(
+        view.shape, view.stride(), view.storage_offset()
+    )
+    assert is_readable(as_fused_kernels_read(storage))
+    assert (as_fused_kernels_read(storage) is storage) == expected

@@ -12,7 +12,7 @@ from regard.align import Softmax
 from regard.attention.mask import Mask, fit
 from regard.base import RegardError, ShapeError
 from regard.kernels.additive import WIDEST, reasons_against_triton, width_limit
-from regard.kernels.derivatives import Twice, plain_dot, without_autocast
+from regard.kernels.derivatives import as_fused_kernels_read, plain_dot, with_second_derivative, without_autocast
 from regard.score import Prepared, Score
 from regard.score.score import common_type, wide
 
@@ -45,28 +45,28 @@ def sdpa(
     extra, empty = (None, None) if causal else _additive(mask, bias, shape, dtype, query.device, align)
     four = _four_axes(lead)
     sides = [x.to(dtype).expand(*lead, -1, -1).reshape(*four, *x.shape[-2:]) for x in (query, keys, values)]
-    extra = None if extra is None else _reshape_mask(extra, lead, four)
-    with without_autocast(query.device):
-        context = F.scaled_dot_product_attention(
-            sides[0], sides[1], sides[2], attn_mask=extra, dropout_p=dropout, is_causal=causal, scale=scale
-        )
-    context = _with_second_derivative(context, sides, extra, causal, scale, dropout)
+    extra = None if extra is None else _reshape_mask(extra, lead, four, num_keys)
+    context = _fused_dot(sides, extra, causal, scale, dropout)
     context = context.reshape(*lead, num_queries, values.shape[-1]).to(values.dtype)
     return context if empty is None else context.masked_fill(empty, 0.0)
 
 
-def _with_second_derivative(
-    context: Tensor, sides: list[Tensor], extra: Tensor | None, causal: bool, scale: float, dropout: float
-) -> Tensor:
-    """torch's fused kernels have no derivative of their derivative; compiled graphs have none in any case."""
-    if torch.compiler.is_compiling() or not context.requires_grad:
-        return context
-    if extra is not None and extra.dtype == torch.bool:
-        plain, inputs = partial(plain_dot, scale=scale, seen=extra), sides
-    else:
-        plain, inputs = partial(plain_dot, scale=scale, causal=causal), sides if extra is None else [*sides, extra]
-    result: Tensor = Twice.apply(context, plain, dropout, *inputs)  # type: ignore[no-untyped-call]
-    return result
+def _fused_dot(sides: list[Tensor], extra: Tensor | None, causal: bool, scale: float, dropout: float) -> Tensor:
+    """torch's kernel, on tensors [b h q d], [b h k d], [b h k v], with a mask or a bias."""
+    is_bias = extra is not None and extra.dtype != torch.bool
+
+    def fast(query: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None = None) -> Tensor:
+        added = extra if bias is None else bias
+        query, keys, values = (as_fused_kernels_read(x) for x in (query, keys, values))
+        added = None if added is None else as_fused_kernels_read(added)
+        with without_autocast(query.device):
+            return F.scaled_dot_product_attention(
+                query, keys, values, attn_mask=added, dropout_p=dropout, is_causal=causal, scale=scale
+            )
+
+    plain = partial(plain_dot, scale=scale, causal=causal, seen=None if is_bias else extra)
+    inputs = [*sides, extra] if extra is not None and is_bias else sides
+    return with_second_derivative(fast, plain, inputs, dropout=dropout)
 
 
 def _is_wide(query: Tensor, keys: Tensor, values: Tensor) -> bool:
@@ -160,9 +160,14 @@ def _additive(
     return bias.masked_fill(empty, 0.0), empty
 
 
-def _reshape_mask(extra: Tensor, lead: tuple[int, ...], four: tuple[int, int]) -> Tensor:
+def _reshape_mask(extra: Tensor, lead: tuple[int, ...], four: tuple[int, int], num_keys: int) -> Tensor:
+    """[b h q k], with axes of 1 that serve all, but for the keys: kernels read them side by side."""
+    if extra.shape[-1] != num_keys:
+        extra = extra.expand(*extra.shape[:-1], num_keys)
     if len(lead) == 2:
         return extra
+    if all(size == 1 for size in extra.shape[:-2]):
+        return extra.reshape(1, 1, *extra.shape[-2:])
     return extra.expand(*lead, *extra.shape[-2:]).reshape(*four, *extra.shape[-2:])
 
 

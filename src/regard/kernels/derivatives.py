@@ -15,6 +15,7 @@ from torch.autograd import forward_ad
 
 from regard.base import ImplementationUnavailable, RegardError
 
+ALIGNMENT = 16  # bytes that a GPU reads at a time
 REASON = "a transform of torch.func or forward-mode differentiation is active, which fused kernels do not know"
 
 
@@ -51,34 +52,90 @@ def differentiable_again(
             "a second derivative through fused attention with dropout is not there: its noise cannot be drawn again",
             cure="impl='reference', or no dropout",
         )
-    aliases = [x.view_as(x) for x in inputs]  # one tensor may be given twice, and has a gradient at each place
-    wanted = [alias for alias, need in zip(aliases, needed, strict=True) if need]
-    context = attention(*aliases)
-    found = iter(torch.autograd.grad(context, wanted, grad, create_graph=True, allow_unused=True))
+    graph = torch.is_grad_enabled()
+    with torch.enable_grad():
+        aliases = [x.view_as(x) for x in inputs]  # one tensor may be given twice, and has a gradient at each place
+        wanted = [alias for alias, need in zip(aliases, needed, strict=True) if need]
+        context = attention(*aliases)
+    found = iter(torch.autograd.grad(context, wanted, grad, create_graph=graph, allow_unused=True))
     return [next(found) if need else None for need in needed]
 
 
-class Twice(torch.autograd.Function):
-    """`context` as it is, made of `inputs` by an operation that has a first derivative alone; this adds the second.
+def with_second_derivative(
+    fast: Callable[..., Tensor], plain: Callable[..., Tensor], inputs: Sequence[Tensor], *, dropout: float = 0.0
+) -> Tensor:
+    """`fast(*inputs)`, of torch's operations that have a first derivative alone; `plain` is the same with all of them.
 
-    The first goes back through the operation. Where a graph of it is asked for, it is made by plain operations instead.
+    The first goes back through `fast`. Where a graph of it is asked for, or many gradients at once, it is made of
+    `plain`, and what comes back through `fast` is dropped. Compiled graphs have no second derivative in any case.
     """
+    needed = torch.is_grad_enabled() and any(x.requires_grad for x in inputs)
+    if torch.compiler.is_compiling() or not needed:
+        return fast(*inputs)
+    made = fast(*(_for_the_first_derivative(x, dropout) for x in inputs))
+    result: Tensor = _Twice.apply(made, plain, dropout, *inputs)  # type: ignore[no-untyped-call]
+    return result
+
+
+def _by_plain_operations(dropout: float) -> bool:
+    """Asked in a backward pass: whether it is to have a derivative (`create_graph`), or is run under `vmap`."""
+    return torch.is_grad_enabled() or (transformed() and dropout == 0.0)
+
+
+def _for_the_first_derivative(x: Tensor, dropout: float) -> Tensor:
+    if not x.requires_grad:
+        return x
+    alias = x.view_as(x)
+    alias.register_hook(  # type: ignore[no-untyped-call]
+        lambda grad: torch.zeros_like(grad) if _by_plain_operations(dropout) else None
+    )
+    return alias
+
+
+class _Twice(torch.autograd.Function):
+    """`made` as it is. Its gradient goes to the operation that made it, or by way of `plain` to the inputs of that."""
 
     @staticmethod
-    def forward(ctx: Any, context: Tensor, attention: Callable[..., Tensor], dropout: float, *inputs: Tensor) -> Tensor:
-        """The same numbers."""
-        ctx.attention, ctx.dropout = attention, dropout
+    def forward(ctx: Any, made: Tensor, plain: Callable[..., Tensor], dropout: float, *inputs: Tensor) -> Tensor:
+        ctx.plain, ctx.dropout = plain, dropout
         ctx.save_for_backward(*inputs)
-        return context.view_as(context)
+        return made.view_as(made)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        """The gradient goes to the operation, or to its inputs."""
         inputs, needed = ctx.saved_tensors, ctx.needs_input_grad[3:]
-        if not torch.is_grad_enabled():
-            return grad, None, None, *(None for _ in inputs)
-        found = differentiable_again(ctx.attention, inputs, needed, grad, dropout=ctx.dropout)
-        return None, None, None, *found
+        if not _by_plain_operations(ctx.dropout):
+            return as_fused_kernels_read(grad), None, None, *(None for _ in inputs)
+        found = differentiable_again(ctx.plain, inputs, needed, grad, dropout=ctx.dropout)
+        return grad, None, None, *found
+
+
+def as_fused_kernels_read(x: Tensor) -> Tensor:
+    """`x` where torch's fused kernels on a GPU can read it, or a copy that they can."""
+    if not x.is_cuda or torch.compiler.is_compiling() or type(x) is not Tensor or transformed():
+        return x  # a compiler sees to it by itself; others have no place in memory that could be asked for
+    if is_readable(x):
+        return x
+    return x.clone(memory_format=torch.contiguous_format)
+
+
+def is_readable(x: Tensor) -> bool:
+    """Whether a tensor is whole, or its rows lie at multiples of 16 bytes, as fused kernels take for granted.
+
+    torch looks at widths, not at where rows begin: of a slice its kernels read what is not there, or stop with
+    "misaligned address". An axis of stride 0 is not readable either.
+
+    >>> x = torch.zeros(2, 4, 8)
+    >>> [is_readable(view) for view in (x, x[..., 4:], x[..., 1:5], x.mT, x[:1].expand(2, 4, 8))]
+    [True, True, False, False, False]
+    """
+    if x.data_ptr() % ALIGNMENT:
+        return False
+    if x.is_contiguous():
+        return True
+    axes = zip(x.shape[:-1], x.stride()[:-1], strict=True)
+    apart = all(size == 1 or (stride > 0 and stride * x.element_size() % ALIGNMENT == 0) for size, stride in axes)
+    return apart and (x.shape[-1] == 1 or x.stride(-1) == 1)
 
 
 # ── the same attention in plain operations ──────────────────────────────────────────────────────────────────────────

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.base import ConfigError
-from regard.kernels.derivatives import Twice, transformed
+from regard.kernels.derivatives import transformed, with_second_derivative
 from regard.score.score import Score, check_positive, check_same_width, wide_alike
 
 
@@ -29,13 +29,7 @@ def _with_all_derivatives(
     fast: Callable[..., Tensor], plain: Callable[..., Tensor], query: Tensor, keys: Tensor
 ) -> Tensor:
     """torch's own distance has a first derivative, in reverse mode; the others come from the differences [q k d]."""
-    if transformed():
-        return plain(query, keys)
-    made = fast(query, keys)
-    if torch.compiler.is_compiling() or not made.requires_grad:
-        return made
-    result: Tensor = Twice.apply(made, plain, 0.0, query, keys)  # type: ignore[no-untyped-call]
-    return result
+    return plain(query, keys) if transformed() else with_second_derivative(fast, plain, (query, keys))
 
 
 def _fast_distance(query: Tensor, keys: Tensor) -> Tensor:
