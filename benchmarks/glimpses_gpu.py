@@ -79,7 +79,7 @@ def vectorised(images: Tensor, where: Tensor, size: int, scales: int) -> Tensor:
     return torch.cat(patches, 1)
 
 
-def port_loss(model: RAM, images: Tensor, labels: Tensor, look: Look, path: Tensor | None = None) -> Tensor:
+def port_loss(model: Any, images: Tensor, labels: Tensor, look: Look, path: Tensor | None = None) -> Tensor:
     """The hybrid loss, glimpse after glimpse, summed over pictures; `path` forces the places."""
     config, batch = model.config, len(images)
     state, where = model.core.init_state(batch), images.new_zeros(batch, 2)
@@ -105,13 +105,16 @@ def port_loss(model: RAM, images: Tensor, labels: Tensor, look: Look, path: Tens
     return F.cross_entropy(logits, labels, reduction="sum") + policy_loss + baseline_loss
 
 
-class Port:
-    """What our trainer's steps ask of a task, for the port."""
+class Port(Classification):
+    """The task with the loss of the port; `path` forces the places."""
 
-    def __init__(self, pool: Pictures, look: Look, path: Tensor | None = None, dtype: torch.dtype = torch.float32):
+    def __init__(
+        self, pool: Pictures, look: Look, path: Tensor | None = None, dtype: torch.dtype = torch.float32
+    ) -> None:
+        super().__init__(ClassificationConfig(), splits={"train": pool})
         self.pool, self.look, self.path, self.dtype = pool, look, path, dtype
 
-    def loss(self, model: RAM, batch: Rows) -> Loss:
+    def loss(self, model: Callable[..., Any], batch: Rows) -> Loss:
         """The loss of one batch."""
         images = self.pool.images[batch.rows].to(self.dtype) / 255
         return Loss(port_loss(model, images, self.pool.labels[batch.rows], self.look, self.path))
