@@ -19,6 +19,8 @@ CARDS = sorted((ROOT / "src" / "regard" / "recipes" / "shipped").glob("*/card.md
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md")),
          *CARDS]  # fmt: skip
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PICTURES = ("ram", "dram", "dt_ram", "senet", "nonlocal", "show_attend_tell")
+SMALL = ("ram/mini", "show_attend_tell/shapes", "dt_ram/cluttered60")  # not run, or to try things with
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
@@ -74,6 +76,38 @@ def test_tables_of_results_are_up_to_date(maker: ModuleType) -> None:
         text = page.read_text()
         assert maker.BLOCK.search(text), f"{page.name} has no table of results"
         assert maker.rewritten(text) == text, f"{page.name} is stale: run python tools/make_ledger.py"
+
+
+def test_the_readme_shows_the_lines_of_the_list(maker: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    """Word for word: a figure that only one of them has, or another one, is an error in one of them."""
+    from regard.cli.main import main
+
+    [block] = maker.BLOCK.finditer((ROOT / "README.md").read_text())
+    assert block["kind"] == "lines"
+    assert main(["list"]) == 0
+    listed = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if "/" in line.split(" ")[0]}
+    rows = [row.strip("|").split(" | ") for row in block[0].splitlines() if row.startswith("| `")]
+    pictures = [name for name in RECIPES if name.split("/")[0] in PICTURES and name not in SMALL]
+    assert {name.strip("` ").partition("@")[0] for name, *_ in rows} == set(pictures)
+    for name, _, *cells in rows:
+        line = listed[name.strip("` ")]
+        for cell in cells[:-2]:  # figures, and what is published; parameters and updates are not in the list
+            assert cell.strip() in ("–", "") or cell.strip() in line, f"{name}: {cell} is not in {line}"
+        counted = line.count(" ± ") + line.count(" / ")
+        assert sum(cell.count(" ± ") + cell.count(" / ") for cell in cells) == counted, line
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "papers").glob("*.md")), ids=lambda page: page.stem)
+def test_every_paper_page_says_what_differs(page: Path) -> None:
+    """Between its equations and its numbers: in the model, and in what is trained."""
+    parts = re.split(r"^## ", page.read_text(), flags=re.MULTILINE)
+    by_title = {part.partition("\n")[0]: part for part in parts}
+    titles = list(by_title)
+    assert "What differs" in by_title, f"{page.name} has no section “What differs”"
+    assert titles.index("Equations and code") < titles.index("What differs") < titles.index("Ours")
+    words = by_title["What differs"]
+    assert "**In the model.**" in words, f"{page.name} does not say what differs in the model"
+    assert "**In the recipes.**" in words, f"{page.name} does not say what differs in the recipes"
 
 
 def test_every_recipe_is_on_the_page_of_its_paper(maker: ModuleType) -> None:

@@ -91,6 +91,34 @@ def test_runs_are_judged_again(tool: ModuleType, tmp_path: Path, capsys: pytest.
     assert "ram_mini_1 has no figures.json: train it first, without --again" in capsys.readouterr().out
 
 
+def test_runs_are_judged_in_another_way_beside_their_own(tool: ModuleType, tmp_path: Path) -> None:
+    """One training, two rows: the second is named, and leaves the figures of the first as they are."""
+    arguments = ["reproduce.py", "ram/mini", "--out", str(tmp_path)]
+    settings = ["--set", *SETTINGS, "train.steps=2"]
+    other = ["--again", "--trained", "ram/mini", "--variant", "drawn", "--judged", "draws=3"]
+    for more in (["--together", *settings], [*other, "--published", "9.9 (them)"], other):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("sys.argv", [*arguments, *more])
+            tool.main()
+    rows = [json.loads((tmp_path / f"{name}.json").read_text()) for name in ("ram_mini", "ram_mini@drawn")]
+    signatures = [row["runs"][0]["splits"]["test"]["signatures"]["error"] for row in rows]
+    assert [signature.rpartition(": ")[2] for signature in signatures] == ["means", "mean of 3 draws"]
+    assert rows[1]["command"].endswith("--variant drawn --splits test --again --trained ram/mini --judged draws=3")
+    assert rows[1]["runs"][0]["settings"] == rows[0]["runs"][0]["settings"]
+    assert [row.get("published") for row in rows] == [None, "9.9 (them)"]  # a row that is made anew keeps it
+    assert "tried" not in rows[1]
+    run = tmp_path / "ram_mini_0"
+    assert json.loads((run / "figures.json").read_text()) == rows[0]["runs"][0]
+    assert json.loads((run / "figures_ram_mini@drawn.json").read_text()) == rows[1]["runs"][0]
+    assert (run / "output_test_ram_mini@drawn.txt").exists()
+    assert "means" in json.loads((run / "result_test.json").read_text())["signatures"]["error"]
+    assert not list(tmp_path.glob("ram_mini@drawn_*"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", [*arguments, "--trained", "ram/mini"])
+        with pytest.raises(SystemExit):
+            tool.main()
+
+
 def walk(tool: ModuleType, rounds: list[int], broken: int | None = None) -> tuple[list[int], dict[int, list[float]]]:
     """Threads that draw so many numbers each: who was there when, and what they drew."""
     turns, order, drawn = tool.Turns(len(rounds)), [], {number: [] for number in range(len(rounds))}

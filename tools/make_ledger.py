@@ -4,7 +4,8 @@
     python tools/make_ledger.py --check    change nothing; exit status 1 if a page is stale
 
 A table stands between `<!-- ledger: recipe, recipe -->` and `<!-- end -->`; `all` stands for every recipe. Variants
-of a recipe (results/RECIPE@VARIANT.json) follow it.
+of a recipe (results/RECIPE@VARIANT.json) follow it. README has a short one, `<!-- lines: recipe, recipe -->`: the
+lines of `regard list`.
 """
 
 import argparse
@@ -13,29 +14,31 @@ import sys
 from pathlib import Path
 
 from regard.base import write_atomically
-from regard.recipes import RECIPES, table
+from regard.recipes import RECIPES, overview, table
 from regard.recipes.figures import data_name
 
 ROOT = Path(__file__).parents[1]
-BLOCK = re.compile(r"(<!-- ledger: (?P<names>.*?) -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (?P<kind>ledger|lines): (?P<names>.*?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def pages() -> list[Path]:
     """Documents that may hold tables."""
-    return [*sorted((ROOT / "docs" / "papers").glob("*.md")), ROOT / "docs" / "reproduction.md"]
+    return [ROOT / "README.md", *sorted((ROOT / "docs" / "papers").glob("*.md")), ROOT / "docs" / "reproduction.md"]
 
 
 def rewritten(text: str) -> str:
     """The page with its tables made anew."""
-    return BLOCK.sub(lambda match: f"{match[1]}\n{made(match['names'])}\n\n{match[3]}", text)
+    return BLOCK.sub(lambda match: f"{match[1]}\n{made(match['kind'], match['names'])}\n\n<!-- end -->", text)
 
 
-def made(names: str) -> str:
-    """The table of these recipes."""
+def made(kind: str, names: str) -> str:
+    """The table of these recipes: all that was run, or their lines in `regard list`."""
     chosen = list(RECIPES) if names.strip() == "all" else [name.strip() for name in names.split(",")]
     if unknown := [name for name in chosen if name not in RECIPES]:
         raise SystemExit(f"there is no recipe {unknown[0]!r}")
     recipes = {name: RECIPES[name]() for name in chosen}
+    if kind == "lines":
+        return overview(recipes)
     data = {name: data_name(each.task) for name, each in recipes.items()}
     return table(chosen, {name: each.published for name, each in recipes.items()}, data=data)
 

@@ -14,6 +14,13 @@ A grid has a row of the ledger in each line: RECIPE or RECIPE@VARIANT, and the s
 `--judged` says how trained models are judged, in the words of `regard evaluate --set`; with `--again` those in OUT are,
 and nothing is trained.
 
+    python tools/reproduce.py show_attend_tell/flickr8k_hard --again --trained show_attend_tell/flickr8k_hard \
+        --variant argmax --judged places=argmax
+
+`--trained RECIPE[@VARIANT]` judges the runs of another row, whose figures stay as they are: this row is then the same
+trainings, judged in another way. Its figures and outputs stand in the run folder too, with its name in theirs.
+`--published` and `--tried` say what a variant is in the ledger, see ledger.py; a row that is made anew keeps them.
+
 Each training is a process of its own. Processes take turns on a GPU; with `--together` the trainings are threads of
 one process that update their models in turn, each on a stream and with random numbers of its own, so that captured
 steps of small models really run at the same time. The figures are those of trainings one after the other; seconds of
@@ -32,12 +39,13 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+KEPT = ("lengths", "signatures", "missing", "search")  # of an evaluation, beside its figures
 LEDGER = Path(__file__).parents[1] / "src" / "regard" / "recipes" / "results"
 
 
@@ -48,6 +56,7 @@ class Row:
     recipe: str
     variant: str | None
     settings: tuple[str, ...]
+    runs: str | None = None  # the row whose runs are judged, where it is another one
 
     @property
     def name(self) -> str:
@@ -56,7 +65,12 @@ class Row:
 
     def folder(self, seed: int, out: Path) -> Path:
         """Where a training is kept."""
-        return out / f"{self.name}_{seed}"
+        return out / f"{self.runs or self.name}_{seed}"
+
+    @property
+    def figures(self) -> str:
+        """The file in that folder with its figures."""
+        return "figures.json" if self.runs in (None, self.name) else f"figures_{self.name}.json"
 
 
 def main() -> None:
@@ -70,22 +84,30 @@ def main() -> None:
     parser.add_argument("--set", nargs="*", default=[], dest="settings", help="settings of all rows")
     parser.add_argument("--judged", nargs="*", default=[], help="settings of the evaluation of all rows")
     parser.add_argument("--again", action="store_true", help="judge the runs in OUT once more; train nothing")
+    parser.add_argument("--trained", help="with --again: the row whose runs are judged, RECIPE or RECIPE@VARIANT")
     parser.add_argument("--variant", help="a name for these settings: a row of its own in the ledger, RECIPE@VARIANT")
+    parser.add_argument("--published", help="the number that a variant is compared with; README and the list show it")
+    parser.add_argument("--tried", action="store_true", help="a setting that was weighed, and not kept")
     parser.add_argument("--together", action="store_true", help="all at once, in one process, on one GPU")
     parser.add_argument("--ledger", action="store_true")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if bool(asked.recipes) == bool(asked.grid):
         parser.error("name recipes, or a grid, and not both")
+    if asked.trained and not (asked.again and len(asked.recipes) == 1):
+        parser.error("--trained goes with --again and one recipe")
     if asked.one is not None:
         one(asked.recipes[0], asked.one, asked.splits, asked.out, asked.settings, judged=asked.judged)
         return
     rows = [Row(recipe, asked.variant, tuple(asked.settings)) for recipe in asked.recipes]
     if asked.grid:
         rows = read_grid(asked.grid.read_text(encoding="utf-8"), asked.settings)
+    if asked.trained:
+        recipe, _, variant = asked.trained.partition("@")
+        rows = [replace(row, runs=Row(recipe, variant or None, ()).name) for row in rows]
     jobs = [(row, seed) for seed in range(asked.seeds) for row in rows]
     if asked.again:
-        codes = [again(row.folder(seed, asked.out), asked.splits, asked.judged) for row, seed in jobs]
+        codes = [again(row, seed, asked) for row, seed in jobs]
     elif asked.together:
         each = [(r.recipe, seed, asked.splits, r.folder(seed, asked.out), [*r.settings]) for r, seed in jobs]
         codes = together(each, judged=asked.judged)
@@ -258,15 +280,17 @@ def one(
         "minutes_of_capture": last["end"]["preparing"] / 60,
         "minutes_in_all": (time.perf_counter() - start) / 60,
         "per_second": last.get("train", {}).get("per_second"),
-        "splits": judge(model, splits, judged, say),
+        "splits": judge(model, splits, judged, say=say),
         "environment": environment(),
         "date": time.strftime("%Y-%m-%d"),
     }
     (folder / "figures.json").write_text(json.dumps(content, indent=1))
 
 
-def judge(model: Any, splits: list[str], judged: Sequence[str], say: Callable[[str], None]) -> dict[str, Any]:
-    """The figures of a run on each split, which it keeps too."""
+def judge(
+    model: Any, splits: list[str], judged: Sequence[str], *, say: Callable[[str], None], row: str | None = None
+) -> dict[str, Any]:
+    """The figures of a run on each split, which it keeps too; those of another `row` beside its own."""
     from regard import api
     from regard.cli.searching import evaluation_settings
 
@@ -274,34 +298,40 @@ def judge(model: Any, splits: list[str], judged: Sequence[str], say: Callable[[s
     found: dict[str, Any] = {}
     for split in splits:
         score = model.evaluate(split, **how)
-        api.write_result(model, score)
+        if row is None:
+            api.write_result(model, score)
+        else:
+            (model.folder / f"output_{split}_{row}.txt").write_text("\n".join(score.details["outputs"]) + "\n")
         figures = dict(score.figures)
         if "tokenized_bleu" in figures:
             figures["greedy_tokenized_bleu"] = model.evaluate(split, beam=1).figures["tokenized_bleu"]
-        kept = {key: score.details[key] for key in ("lengths", "signatures", "missing") if key in score.details}
+        kept = {key: score.details[key] for key in KEPT if key in score.details}
         found[split] = {"figures": figures, **kept}
         say(f"{split} {figures}")
     return found
 
 
-def again(folder: Path, splits: list[str], judged: Sequence[str]) -> int:
+def again(row: Row, seed: int, asked: argparse.Namespace) -> int:
     """Other figures for a run that is there; 1 where there is none."""
     from regard import api
 
+    folder = row.folder(seed, asked.out)
     path = folder / "figures.json"
     if not path.exists():
         print(f"{folder} has no figures.json: train it first, without --again", flush=True)
         return 1
     content = json.loads(path.read_text())
-    content |= {"judged": [*judged], "splits": judge(api.load(folder), splits, judged, lambda line: None)}
-    path.write_text(json.dumps(content, indent=1))
+    other = row.name if row.figures != path.name else None
+    splits = judge(api.load(folder), asked.splits, asked.judged, say=lambda line: None, row=other)
+    content |= {"judged": [*asked.judged], "splits": splits}
+    (folder / row.figures).write_text(json.dumps(content, indent=1))
     print(f"{folder.name}: judged", flush=True)
     return 0
 
 
 def gather(row: Row, rows: Sequence[Row], asked: argparse.Namespace) -> None:
     """The seeds of a row in one file."""
-    runs = [json.loads((row.folder(seed, asked.out) / "figures.json").read_text()) for seed in range(asked.seeds)]
+    runs = [json.loads((row.folder(seed, asked.out) / row.figures).read_text()) for seed in range(asked.seeds)]
     summary: dict[str, Any] = {}
     for split in asked.splits:
         values = [run["splits"][split]["figures"] for run in runs]
@@ -318,14 +348,21 @@ def gather(row: Row, rows: Sequence[Row], asked: argparse.Namespace) -> None:
     command += f" --variant {row.variant}" if row.variant else ""
     command += f" --splits {' '.join(asked.splits)}"
     settings = runs[0]["settings"]  # those of `row`, or with `--again` those it was trained with
-    command += f" --set {' '.join(settings)}" if settings else ""
+    command += f" --set {' '.join(settings)}" if settings and not asked.trained else ""
+    command += f" --again --trained {asked.trained}" if asked.trained else ""
     command += f" --judged {' '.join(asked.judged)}" if asked.judged else ""
     content = {"recipe": row.recipe, "seeds": len(runs), "command": command, "summary": summary, "runs": runs}
     if asked.grid:
         content["beside"] = [other.name for other in rows if other != row]
     place = LEDGER if asked.ledger else asked.out
     place.mkdir(parents=True, exist_ok=True)
-    (place / f"{row.name}.json").write_text(json.dumps(content, indent=1))
+    path = place / f"{row.name}.json"
+    before = json.loads(path.read_text()) if path.exists() else {}
+    if published := asked.published or before.get("published"):  # said once, and kept
+        content["published"] = published
+    if asked.tried or before.get("tried"):
+        content["tried"] = True
+    path.write_text(json.dumps(content, indent=1))
     for split, figures in summary.items():
         line = ", ".join(f"{key} {_with_spread(value)}" for key, value in figures.items())
         print(f"{row.name} {split} ({len(runs)} seeds, {runs[0]['parameters']:,} parameters, "

@@ -84,14 +84,13 @@ def test_figures_of_captions(captioning: Path, tmp_path: Path, capsys: pytest.Ca
     said = capsys.readouterr().out
     found = json.loads((run / "result_test.json").read_text())
     assert found["search"]["beams"] == 1
-    lines = said.splitlines()
+    lines, search = said.splitlines(), "search:greedy,min_steps=2"
     for n in range(1, 5):
         plain = next(line for line in lines if line.startswith(f"  BLEU-{n}  "))
         assert plain.split()[1] == f"{found['figures'][f'bleu_{n}']:.2f}"
-        assert plain.endswith("bp:no")
-        assert any(
-            line.startswith(f"  BLEU-{n}, with brevity penalty") and line.endswith("bp:closest") for line in lines
-        )
+        assert plain.endswith(f"|bp:no|{search}")
+        penalised = next(line for line in lines if line.startswith(f"  BLEU-{n}, with brevity penalty"))
+        assert penalised.endswith(f"|bp:closest|{search}")
     for name in ("METEOR, exact and stem", "CIDEr-D", "words a caption", "captions a second"):
         assert f"  {name}" in said
     if "meteor" in found["missing"]:

@@ -1,10 +1,10 @@
 import pytest
 
-from regard.cli.listing import OURS
 from regard.cli.main import main
 from regard.models import MODELS
-from regard.recipes import RECIPES, figure
+from regard.recipes import RECIPES, entry, figure
 from regard.recipes.figures import data_name
+from regard.recipes.ledger import OURS, shown
 
 OWN = ("tatoeba", "europarl", "svhn", "flickr8k")  # no address publishes them
 
@@ -19,7 +19,7 @@ def test_every_recipe_has_a_line_below_its_task(capsys: pytest.CaptureFixture[st
         columns = [head.index(name) for name in ("paper", "data", *ours, "to compare")]
         for line in lines[start + 1 : lines.index("", start)]:
             name = line.split()[0]
-            recipe = RECIPES[name]()
+            recipe = RECIPES[name.partition("@")[0]]()
             year, data, *figures, published = (
                 line[left:right].strip() for left, right in zip(columns, [*columns[1:], None], strict=True)
             )
@@ -28,12 +28,15 @@ def test_every_recipe_has_a_line_below_its_task(capsys: pytest.CaptureFixture[st
             own = " *" if data_name(recipe.task).split()[0].strip(",") in OWN else ""
             assert data == data_name(recipe.task) + own
             assert figures == [figure(name, keys) or "" for keys in ours.values()]
-            assert published == recipe.published
+            theirs = (entry(name) or {}).get("published")
+            assert published == (theirs or (recipe.published if "@" not in name else ""))
             seen.append(name)
-    assert sorted(seen) == sorted(RECIPES)
+    assert seen == [each for task in OURS for name in RECIPES if MODELS[RECIPES[name]().paper].task == task
+                    for each in shown(name) or [name]]  # fmt: skip
+    assert {name.partition("@")[0] for name in seen} == set(RECIPES)
     assert lines[-1].startswith("regard train RECIPE")
 
 
 def test_columns_are_figures_of_their_task() -> None:
-    assert next(iter(OURS["captioning"].values())) == ["bleu_1", "bleu_2", "bleu_3", "bleu_4"]
+    assert next(iter(OURS["captioning"].values())) == ("bleu_1", "bleu_2", "bleu_3", "bleu_4")
     assert "error" in OURS["classification"]["ours, error in %"]

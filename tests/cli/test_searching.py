@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tiny import TRAIN
 
 from regard import api
 from regard.base import ConfigError
@@ -43,6 +44,33 @@ def test_evaluation_says_how_it_searched(run: Path, capsys: pytest.CaptureFixtur
     capsys.readouterr()
     assert main(["evaluate", str(run), "--set", "beams=3"]) == 2
     assert capsys.readouterr().err.startswith("regard: beams is a flag of its own")
+
+
+def test_hard_attention_is_judged_in_both_ways(
+    pictures: Path, captioning: Path, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = ["--source", str(pictures.parent / "captions.tsv"), "--target", str(pictures)]
+    sizes = [f"model.{name}_dim=8" for name in ("embed", "hidden", "align", "project")]
+    sizes += ["model.align=sample", "task.batch_size=8", "task.max_words=10", "train.warmup=0", *TRAIN]
+    run = tmp_path / "hard"
+    assert main(["train", "show_attend_tell/shapes", *files, "--out", str(run), "--set", *sizes]) == 0
+    losses = {}
+    for settings, places in (([], "expected"), (["--set", "places=argmax"], "argmax")):
+        assert main(["evaluate", str(run), "--beam", "3", *settings]) == 0
+        found = json.loads((run / "result_test.json").read_text())
+        for signature in found["signatures"].values():
+            assert signature.endswith(f"|search:beams=3,length_penalty=0|places:{places}"), signature
+        losses[places] = found["figures"]["loss"]
+    assert losses["expected"] != losses["argmax"]
+    picture = str(next(pictures.glob("*.png")))
+    assert main(["caption", str(run), picture, "--set", "places=argmax"]) == 0
+    capsys.readouterr()
+    assert main(["caption", str(captioning), picture, "--set", "places=argmax"]) == 2  # soft
+    assert capsys.readouterr().err.startswith("regard: only hard attention chooses where to look")
+    assert main(["evaluate", str(run), "--set", "places=best"]) == 2
+    assert "places" in capsys.readouterr().err
+    with pytest.raises(ConfigError, match="unknown setting 'places' of the search"):
+        api.load(trained).evaluate(places="argmax")
 
 
 def test_evaluation_says_how_it_looked(gazing: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

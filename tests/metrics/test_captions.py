@@ -44,7 +44,14 @@ def words(text: str) -> list[str]:
 def test_bleu_of_pycocoevalcap() -> None:
     found = caption_bleu(HYPOTHESES, REFERENCES)
     assert found.penalised == pytest.approx(BLEU, abs=1e-6)
-    assert found.signature.startswith("nrefs:3|case:mixed|eff:no|tok:given|smooth:none|order:1-4")
+    assert found.signature.startswith("nrefs:3|case:lc|eff:no|tok:given|smooth:none|order:1-4")
+
+
+def test_the_signature_says_whether_letters_were_made_small() -> None:
+    mixed = [[["A"], *several] for several in REFERENCES]
+    assert "|case:mixed|" in caption_bleu(HYPOTHESES, mixed).signature
+    assert "|case:mixed|" in caption_bleu([[*HYPOTHESES[0], "Dog"], *HYPOTHESES[1:]], REFERENCES).signature
+    assert "|case:lc|" in score_captions(HYPOTHESES, REFERENCES, metrics=("bleu",)).signatures["bleu"]
 
 
 def test_bleu_without_the_penalty() -> None:

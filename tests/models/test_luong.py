@@ -25,6 +25,8 @@ def test_widths_of_the_paper() -> None:
     assert model.attention.score.weight.shape == (1000, 1000)
     assert model.attention.align.window == 10
     assert luong_global(9, 9).score == "dot"
+    assert luong_global(9, 9).reverse_source  # as the paper's systems with attention
+    assert luong_local_p(9, 9).reverse_source
     assert list(small(score="dot").attention.parameters()) == []  # nothing is learnt in the paper's dot score
 
 
@@ -84,3 +86,27 @@ def test_a_reversed_source_keeps_the_order_of_its_weights() -> None:
     memory = model.encode(source, lengths)
     backwards, _ = model.encoder.layers(model.source(source[1:, :4].flip(1)))
     torch.testing.assert_close(memory.values[1:, :4], backwards.flip(1))
+
+
+def test_the_score_may_learn_at_a_rate_of_its_own() -> None:
+    model = small(score="general", score_rate=0.05)
+    slow = {name for name, _ in model.named_parameters() if name.startswith(tuple(model.rates))}
+    assert slow == {"attention.score.weight"}
+    assert set(model.rates.values()) == {0.05}
+
+
+@pytest.mark.parametrize(("score_rate", "frozen"), [(1.0, True), (0.05, False)])
+def test_one_update_of_adam_may_decide_every_softmax_unless_the_score_learns_slowly(
+    score_rate: float, frozen: bool
+) -> None:
+    torch.manual_seed(0)
+    model = Luong(LuongConfig(11, 9, embed_dim=8, hidden_dim=512, layers=1, published_start=False, score="general"))
+    weight, hidden, keys = model.attention.score.weight, torch.rand(512) - 0.2, torch.rand(6, 512) - 0.2
+    chosen = 3  # the key that this update asks for
+    optimiser = torch.optim.Adam([weight], lr=1e-3 * score_rate)
+    torch.log_softmax(keys @ weight.mT @ hidden, 0)[chosen].neg().backward()
+    before = torch.softmax(keys @ weight.mT @ hidden, 0).max()
+    optimiser.step()
+    after = torch.softmax(keys @ weight.mT @ hidden, 0).max()
+    assert (after > 0.99) == frozen
+    assert after > before

@@ -185,6 +185,25 @@ def test_evaluation_of_hard_attention() -> None:
     assert torch.equal(expected(features, inputs).logits, soft.logits)  # no chance
     assert ((hard.weights == 0) | (hard.weights == 1)).all()
     assert torch.equal(hard.weights[:, 0].argmax(-1), soft.weights[:, 0].argmax(-1))
+    assert (expected.at_test, best.at_test, build().at_test) == ("expected", "argmax", None)
+
+
+def test_where_to_look_can_be_said_for_one_evaluation() -> None:
+    """The whole pass and the steps; the model is as it was."""
+    features, inputs = batch()
+    model = build(align="sample")
+    other = build(align="sample", at_test="argmax")
+    other.load_state_dict(model.state_dict())
+    assert torch.equal(model(features, inputs, at_test="argmax").logits, other(features, inputs).logits)
+    assert torch.equal(other(features, inputs, at_test="expected").logits, model(features, inputs).logits)
+    steps = [made.step(inputs[:, 0], made.init_state(made.encode(features), at_test=how))
+             for made, how in ((model, "argmax"), (other, None))]  # fmt: skip
+    assert torch.equal(steps[0].logits, steps[1].logits)
+    assert steps[0].weights is not None
+    assert ((steps[0].weights == 0) | (steps[0].weights == 1)).all()
+    assert model.config.at_test == "expected"
+    with pytest.raises(ConfigError, match="only hard attention chooses where to look: got places='argmax'"):
+        build()(features, inputs, at_test="argmax")
 
 
 def test_only_hard_attention_has_a_baseline() -> None:
@@ -329,3 +348,5 @@ def test_wrong_calls() -> None:
 def test_wrong_place_to_look() -> None:
     with pytest.raises(ConfigError, match=r"model\.at_test: got 'sample'"):
         build(at_test="sample")
+    with pytest.raises(ConfigError, match="places: got 'best'; expected 'expected' or 'argmax'"):
+        build(align="sample")(*batch(), at_test="best")

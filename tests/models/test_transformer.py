@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -16,11 +18,13 @@ def batch() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     return torch.randint(4, 11, (2, 6)), torch.tensor([6, 4]), torch.randint(4, 11, (2, 5))
 
 
-@pytest.mark.parametrize(("preset", "millions"), [(transformer_base, 63.1), (transformer_big, 214.2)])
-def test_size_of_the_paper(preset: object, millions: float) -> None:
+@pytest.mark.parametrize(("preset", "count"), [(transformer_base, 63_082_496), (transformer_big, 214_245_376)])
+def test_size_of_the_paper(preset: Callable[[int], TransformerConfig], count: int) -> None:
     with torch.device("meta"):
         model = Transformer(preset(37_000))
-    assert sum(p.numel() for p in model.parameters()) / 1e6 == pytest.approx(millions, abs=0.1)
+    assert sum(p.numel() for p in model.parameters()) == count
+    assert preset.__doc__ is not None
+    assert preset.__doc__.startswith(f"{count / 1e6:.2f} M parameters")  # what is counted, not what the paper says
 
 
 def test_size_of_the_small_recipe() -> None:

@@ -4,9 +4,9 @@ from importlib.resources import files
 
 import pytest
 
-from regard.recipes import RECIPES, entry, figure, ledger, table
+from regard.recipes import RECIPES, change, entry, figure, ledger, overview, table
 from regard.recipes.figures import SHOWN, kind_of
-from regard.recipes.ledger import variants
+from regard.recipes.ledger import OURS, lines, shown, variants
 
 RUN = [name for recipe in RECIPES for name in variants(recipe)]
 
@@ -47,6 +47,21 @@ def test_a_figure_is_the_mean_over_seeds(name: str) -> None:
     decimals = 2 if counts == "error" else 1
     assert text.startswith(f"{sum(values) / len(values):.{decimals}f}")
     assert ("±" in text) == ("seeds" in text) == (len(values) > 1)
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_a_row_is_what_its_command_gives(name: str) -> None:
+    """The settings of a row, put on the recipe as it stands now, are what was run: the numbers of updates agree."""
+    found = entry(name)
+    assert found is not None
+    settings = [setting for setting in found["runs"][0]["settings"] if not setting.startswith("start=")]
+    recipe = change(RECIPES[found["recipe"]](), settings)
+    steps = {run["steps"] for run in found["runs"]}
+    if recipe.train.seconds is None and recipe.train.patience is None:
+        assert steps == {recipe.train.steps}
+    else:
+        assert max(steps) <= recipe.train.steps
+    assert " --set " in found["command"] or "--again" in found["command"] or not found["runs"][0]["settings"]
 
 
 def test_what_was_not_run_has_no_figure() -> None:
@@ -107,3 +122,69 @@ def test_each_task_has_a_table_of_its_own(monkeypatch: pytest.MonkeyPatch) -> No
     assert "- METEOR was not measured: no Java." in text
     assert text.count("- Error: `error in % of 10 pictures`.") == 1
     assert text.endswith("No results yet: `see/c`.")
+
+
+# ── one line for each ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_list_and_the_tables_have_the_same_figures() -> None:
+    recipes = {name: build() for name, build in RECIPES.items()}
+    text = overview(recipes)
+    for line in lines(recipes):
+        assert sum(row.startswith(f"| `{line.name}` |") for row in text.splitlines()) == 1
+        row = next(row for row in text.splitlines() if row.startswith(f"| `{line.name}` |"))
+        cells = [cell.strip() for cell in row.strip("|").split(" | ")]
+        assert tuple(cells[2 : 2 + len(line.ours)]) == tuple(figure or "–" for figure in line.ours)
+        assert cells[2 + len(line.ours)] == (line.published or "–")
+    assert {line.task for line in lines(recipes)} == set(OURS)
+
+
+def test_what_stands_for_a_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own row first; variants that have a number to be compared with; one of them where there is no own row."""
+    entries = {
+        "a/own": _entry({"error": (1.0, None)}),
+        "a/own@compared": _entry({"error": (2.0, None)}, published="7"),
+        "a/own@other": _entry({"error": (3.0, None)}),
+        "a/own@tried": _entry({"error": (4.0, None)}, published="7", tried=True),
+        "b/none@first": _entry({"error": (5.0, None)}),
+        "b/none@second": _entry({"error": (6.0, None)}),
+        "c/none@other": _entry({"error": (7.0, None)}),
+        "c/none@tried": _entry({"error": (8.0, None)}, published="7", tried=True),
+    }
+    monkeypatch.setattr(ledger, "entry", entries.get)
+    monkeypatch.setattr(ledger, "variants", lambda name: [each for each in entries if each.split("@")[0] == name])
+    assert shown("a/own") == ["a/own", "a/own@compared"]
+    assert shown("b/none") == ["b/none@first"]
+    assert shown("c/none") == ["c/none@tried"]
+    assert shown("d/none") == []
+
+
+def test_what_was_tried_is_shown_on_the_validation_set_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def both(test: float, valid: float, **more: object) -> dict[str, object]:
+        found = _entry({"error": (test, None)}, **more)
+        return {**found, "summary": {split: {"error": {"mean": mean, "spread": None}}
+                                     for split, mean in (("test", test), ("valid", valid))}}  # fmt: skip
+
+    entries = {"see/a": both(1.1, 1.2), "see/a@tried": both(3.3, 3.4, tried=True, published="9.9")}
+    monkeypatch.setattr(ledger, "entry", entries.get)
+    monkeypatch.setattr(ledger, "variants", lambda name: [each for each in entries if each.split("@")[0] == name])
+    text = table(["see/a"], {"see/a": "7.7 (them)"})
+    assert ("1.10" in text, "1.20" in text, "3.30" in text, "3.40" in text) == (True, True, False, True)
+    assert text.count("7.7 (them)") == 1  # theirs is of a test set
+    assert "9.9" not in text
+    del entries["see/a"]  # then it stands for the recipe
+    assert "3.30" in table(["see/a"], {})
+
+
+def test_signatures_of_captions_name_the_search() -> None:
+    """Rows from before it was in the signature have it beside, and small letters were called mixed."""
+    text = table(["show_attend_tell/flickr8k_soft", "show_attend_tell/flickr8k_hard"], {})
+    bleu = next(line for line in text.splitlines() if line.startswith("- BLEU: "))
+    assert "case:mixed" not in text
+    assert "|case:lc|" in bleu
+    assert "|bp:no|search:beams=40,length_penalty=0,consensus=0.7`" in bleu
+    assert "|bp:no|search:beams=40,length_penalty=0,consensus=0.7|places:expected`" in bleu
+    split = {"signatures": {"bleu": "x|case:mixed|y", "bleu_brevity": "z"}, "search": {"beams": 1}}
+    assert ledger._signature(split, "bleu") == "x|case:lc|y|search:greedy"
+    new = {"signatures": {"bleu": "x|case:mixed|y|search:greedy", "bleu_brevity": "z"}, "search": {"beams": 1}}
+    assert ledger._signature(new, "bleu") == "x|case:mixed|y|search:greedy"  # as it was measured

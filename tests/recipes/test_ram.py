@@ -31,6 +31,10 @@ def test_baselines_see_the_same_pictures() -> None:
     assert {(task.dataset, task.canvas, task.canvas_seed) for task in tasks} == {
         ("mnist", tasks[0].canvas, tasks[0].canvas_seed)
     }
+    recipes = [RECIPES[name]() for name in CLUTTERED]
+    shown = ("batch_size", "turn", "stretch", "crop", "pad", "mirror", "erase")
+    assert len({tuple(getattr(recipe.task, name) for name in shown) for recipe in recipes}) == 1
+    assert len({recipe.train.steps for recipe in recipes}) == 1
     assert {RECIPES[name]().paper for name in CLUTTERED} == {"ram", "fully_connected", "convolutional"}
 
 

@@ -12,6 +12,7 @@ from regard.data import BOS, EOS, SubwordCodec, WordCodec
 from regard.decode import Hypothesis, consensus
 from regard.models import Bahdanau, BahdanauConfig, Cho, ChoConfig
 from regard.tasks import Prediction, Search, translate_texts
+from regard.tasks.search import search_signature
 
 LINES = ["a b c d e", "f g h i j", "a c e g i", "b d f h j"]
 CODEC = WordCodec.train(LINES)
@@ -197,3 +198,11 @@ def test_consensus_chooses_among_all_beams() -> None:
     assert any(several[0].text != best[0].text for several, best in zip(beams, found, strict=True))
     with pytest.raises(ConfigError, match="consensus: got temperature"):
         copy(["a"], Search(5, consensus=1.0, temperature=1.0))
+
+
+def test_a_signature_has_all_that_changes_what_is_found() -> None:
+    assert search_signature(Search(1)) == "search:greedy"
+    assert search_signature(Search(1, no_repeat=3)) == "search:beams=1,length_penalty=1,no_repeat=3"
+    assert search_signature(Search(5, min_steps=2)) == "search:beams=5,length_penalty=1,min_steps=2"
+    assert search_signature(Search(40, length_penalty=0.5, consensus=0.0)).endswith("=0.5,consensus=0")
+    assert search_signature(Search(5, batch_tokens=9)) == search_signature(Search(5))  # how it is computed is no part

@@ -10,6 +10,8 @@ from regard.align.align import Align, Alignment, base_of, hand_on, joined, rows
 from regard.align.softmax import Softmax
 from regard.base import ConfigError, ShapeError
 
+FARTHEST = 1 << 40  # a window that wide is without end; positions are numbers of 64 bits
+
 
 def batch_first(value: int | Tensor, num_axes: int) -> int | Tensor:
     """One number for all, or one for each sentence [*b], shaped to meet a tensor of `num_axes` axes from the left."""
@@ -52,7 +54,7 @@ class LocalMonotonic(Align):
         time = torch.arange(scores.shape[-2], device=scores.device)
         time = time + batch_first(step, scores.ndim - 1)  # [q] or [*b q]
         key = torch.arange(scores.shape[-1], device=scores.device)
-        inside = (key - time.unsqueeze(-1)).abs() <= self.window
+        inside = (key - time.unsqueeze(-1)).abs() <= min(self.window, FARTHEST)
         return hand_on(self.base, scores, allowed & inside, {"step": step, **history})
 
     def extra_repr(self) -> str:
@@ -114,9 +116,10 @@ class LocalPredictive(Align):
             raise ConfigError("LocalPredictive predicts its centre from the query", got="no query", cure="pass query=")
         _, allowed = rows(scores, mask)
         away = torch.arange(scores.shape[-1], device=scores.device) - self.centre(query, allowed)  # [*b q k]
-        inside = allowed & (away.abs() <= self.window)
+        window = min(self.window, FARTHEST)
+        inside = allowed & (away.abs() <= window)
         result = hand_on(self.base, scores, inside, {"query": query, **history})
-        gaussian = torch.exp(-away.square() / (2 * (self.window / 2) ** 2))
+        gaussian = torch.exp(-away.square() / (2 * (window / 2) ** 2))
         return result._replace(weights=result.weights * gaussian.to(result.weights.dtype))
 
     def extra_repr(self) -> str:

@@ -1,5 +1,8 @@
 """Softmax: the soft alignment."""
 
+import math
+
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -12,7 +15,6 @@ def softmax(
 ) -> Float[Tensor, "*b q k"]:
     """w_ij = exp(e_ij / T) / Σ_j exp(e_ij / T) over the allowed keys; zeros in an empty row.
 
-    >>> import torch
     >>> mask = torch.tensor([[True, True, True], [True, True, False], [False, False, False]])
     >>> softmax(torch.zeros(3, 3), mask)
     tensor([[0.3333, 0.3333, 0.3333],
@@ -22,6 +24,7 @@ def softmax(
     filled, allowed = rows(scores, mask)
     if temperature != 1.0:
         filled = (filled - filled.amax(-1, keepdim=True).detach()) / temperature  # a large score stays finite
+        filled = filled.masked_fill(~allowed, torch.finfo(filled.dtype).min)  # and a masked one low, if T is large
     return blank(filled.softmax(-1), allowed, scores.dtype)
 
 
@@ -30,7 +33,7 @@ class Softmax(Align):
 
     def __init__(self, temperature: float = 1.0) -> None:
         super().__init__()
-        if not temperature > 0:
+        if not 0 < temperature < math.inf:
             raise ConfigError(
                 "Softmax temperature", got=temperature, expected="more than 0", cure="use Hard() for the limit"
             )

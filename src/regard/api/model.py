@@ -24,6 +24,7 @@ from regard.tasks.search import check_search
 Several = list[Any] | tuple[Any, ...]  # of pictures; a string is a sequence too
 Picture = str | os.PathLike[str] | bytes | NDArray[Any] | Tensor  # a file, its bytes, or pixels [h w] or [h w 3]
 _OF_TEXT = ("max_ratio", "temperature", "top_k", "top_p", "seed", "coverage_penalty", "replace_unknown")
+_OF_PICTURES = ("places",)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,8 +192,8 @@ class Model:
 
     def _search(self, beam: int | None, nbest: int, settings: dict[str, Any]) -> Search:
         known = ["beam", *(name for name in Search.__dataclass_fields__ if name != "beams")]
-        if self.kind != "translation":
-            known = [name for name in known if name not in _OF_TEXT]
+        others = _OF_PICTURES if self.kind == "translation" else _OF_TEXT
+        known = [name for name in known if name not in others]
         for name in settings:
             if name not in known:
                 raise ConfigError(f"unknown setting {name!r} of the search", cure=did_you_mean(name, known))

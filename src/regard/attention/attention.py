@@ -25,6 +25,7 @@ from regard.score import Prepared, ScaledDot, Score
 ScoreLike = Score | Callable[..., Tensor]
 AlignLike = Align | Callable[..., Alignment | Tensor]
 SCALED_DOT, SOFTMAX = ScaledDot(), Softmax()  # the defaults; neither holds anything
+LATEST = 1 << 62  # of a step: times are numbers of 64 bits
 
 
 class Around(NamedTuple):
@@ -168,7 +169,7 @@ def _attend(
     raw = keys.keys if isinstance(keys, Prepared) else keys
     call = Call(query.device.type, query, values, bias is not None)
     way = choose(impl, score, align, call, gradient=need_weights and _has_gradient(query, raw, values, bias, score))
-    if way != "reference":
+    if way != "reference" and 0 not in (*lead, num_queries, values.shape[-1]):  # no kernel is needed for nothing
         assert isinstance(score, Score)
         assert isinstance(align, Softmax)
         prepared = keys if isinstance(keys, Prepared) else score.prepare(keys)
@@ -314,6 +315,13 @@ def _check(query: Tensor, keys: Tensor | Prepared, values: Tensor, around: Aroun
             )
         if not tensor.is_floating_point():
             raise ShapeError(f"{name} must hold real numbers", got=tensor.dtype, cure=f"{name}.float()")
+        if tensor.device != query.device:
+            raise ShapeError(
+                f"{name} and query are on different devices",
+                got=f"{tensor.device} and {query.device}",
+                expected="one",
+                cure=f"{name}.to(query.device)",
+            )
     if query.ndim < max(key_tensor.ndim, values.ndim):
         raise ShapeError(
             "the query has fewer axes than keys or values",
@@ -328,10 +336,18 @@ def _check(query: Tensor, keys: Tensor | Prepared, values: Tensor, around: Aroun
             expected="one value for each key",
         )
     _check_dropout(around.dropout)
+    if isinstance(around.step, int) and abs(around.step) > LATEST:
+        raise ConfigError("step", got=around.step, expected=f"the time of the first query, at most {LATEST}")
     lead = broadcast(query, key_tensor, values)
     if around.bias is not None:
         if around.bias.dtype == torch.bool:
             raise MaskError("a bias is added to the scores", got="torch.bool", cure="pass it as mask=")
+        if around.bias.dtype.is_complex:
+            raise ShapeError("a bias must hold real numbers", got=around.bias.dtype, cure="bias.real")
+        if around.bias.device != query.device:
+            got = f"{around.bias.device} and {query.device}"
+            cure = "bias.to(query.device)"
+            raise ShapeError("bias and query are on different devices", got=got, expected="one", cure=cure)
         _check_spreads("the bias does not fit the scores", around.bias, (*lead, query.shape[-2], values.shape[-2]))
     if around.previous is not None:
         wanted = (*lead, values.shape[-2])

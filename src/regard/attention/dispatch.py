@@ -6,6 +6,7 @@ from torch import Tensor
 
 from regard.align import Softmax
 from regard.base import ConfigError, ImplementationUnavailable
+from regard.kernels.derivatives import REASON, transformed
 
 IMPLEMENTATIONS = ("auto", "reference", "sdpa", "triton", "blocked")
 
@@ -39,6 +40,10 @@ def reasons_against(impl: str, score: Any, align: Any, call: Call) -> list[str]:
         reasons.append("the additive kernels take no bias")
     if impl == "triton":
         reasons += _against_triton(score, call)
+    if call.query is not None and call.query.shape[-1] == 0:
+        reasons.append("the query has no width")
+    if transformed():
+        reasons.append(REASON)
     return reasons
 
 
@@ -47,7 +52,8 @@ def choose(impl: str, score: Any, align: Any, call: Call, *, gradient: bool) -> 
     if impl == "reference":
         return impl
     if impl == "auto":
-        return "reference" if gradient or type(align) is not Softmax else _fastest(score, align, call)
+        plain = gradient or type(align) is not Softmax or transformed()
+        return "reference" if plain else _fastest(score, align, call)
     reasons = reasons_against(impl, score, align, call)
     if reasons:
         raise ImplementationUnavailable(
@@ -57,6 +63,8 @@ def choose(impl: str, score: Any, align: Any, call: Call, *, gradient: bool) -> 
 
 
 def _fastest(score: Any, align: Any, call: Call) -> str:
+    if call.query is not None and call.query.shape[-1] == 0:
+        return "reference"
     if getattr(score, "is_dot", False):  # the same questions as above, without making sentences
         return "sdpa"
     if not getattr(score, "is_additive", False) or call.bias:

@@ -1,6 +1,7 @@
 """Fused attention: the context without a tensor of pairs. The form of the score decides which kernels can do it."""
 
 import math
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,7 +12,9 @@ from regard.align import Softmax
 from regard.attention.mask import Mask, fit
 from regard.base import RegardError, ShapeError
 from regard.kernels.additive import WIDEST, reasons_against_triton, width_limit
+from regard.kernels.derivatives import Twice, plain_dot, without_autocast
 from regard.score import Prepared, Score
+from regard.score.score import common_type, wide
 
 
 def sdpa(
@@ -24,29 +27,46 @@ def sdpa(
     bias: Tensor | None,
     dropout: float,
 ) -> Tensor:
-    """The context [*b q v] through `torch.nn.functional.scaled_dot_product_attention`."""
+    """The context [*b q v] through `torch.nn.functional.scaled_dot_product_attention`.
+
+    In the widest type of what is given, under autocast too: a float32 bias, or float32 values, beside a query in half
+    precision are not rounded to it.
+    """
     form = score.as_dot(query, prepared.keys)
-    query, keys = form.query, form.keys
+    query, keys, scale = form.query, form.keys, form.scale / align.temperature
     lead = broadcast(query, keys, values)
     num_queries, num_keys = query.shape[-2], keys.shape[-2]
     if num_queries == 1 and bias is None and not dropout and _is_wide(query, keys, values):
-        context = _one_wide_query(query, keys, values, form.scale / align.temperature, mask, lead)
-        return context.to(values.dtype)
+        return _one_wide_query(query, keys, values, scale, mask, lead)
     wish = mask is not None and mask.is_causal and bias is None
     causal = True if wish and num_queries == num_keys else False  # noqa: SIM210 - a symbolic length decides here
-    extra, empty = (None, None) if causal else _additive(mask, bias, (*lead, num_queries, num_keys), query, align)
+    dtype = common_type(query, keys, values, bias)
+    shape = (*lead, num_queries, num_keys)
+    extra, empty = (None, None) if causal else _additive(mask, bias, shape, dtype, query.device, align)
     four = _four_axes(lead)
-    context = F.scaled_dot_product_attention(
-        query.expand(*lead, -1, -1).reshape(*four, num_queries, query.shape[-1]),
-        keys.to(query.dtype).expand(*lead, -1, -1).reshape(*four, num_keys, keys.shape[-1]),
-        values.to(query.dtype).expand(*lead, -1, -1).reshape(*four, num_keys, values.shape[-1]),
-        attn_mask=None if extra is None else _reshape_mask(extra, lead, four),
-        dropout_p=dropout,
-        is_causal=causal,
-        scale=form.scale / align.temperature,
-    ).reshape(*lead, num_queries, values.shape[-1])
-    context = context.to(values.dtype)
+    sides = [x.to(dtype).expand(*lead, -1, -1).reshape(*four, *x.shape[-2:]) for x in (query, keys, values)]
+    extra = None if extra is None else _reshape_mask(extra, lead, four)
+    with without_autocast(query.device):
+        context = F.scaled_dot_product_attention(
+            sides[0], sides[1], sides[2], attn_mask=extra, dropout_p=dropout, is_causal=causal, scale=scale
+        )
+    context = _with_second_derivative(context, sides, extra, causal, scale, dropout)
+    context = context.reshape(*lead, num_queries, values.shape[-1]).to(values.dtype)
     return context if empty is None else context.masked_fill(empty, 0.0)
+
+
+def _with_second_derivative(
+    context: Tensor, sides: list[Tensor], extra: Tensor | None, causal: bool, scale: float, dropout: float
+) -> Tensor:
+    """torch's fused kernels have no derivative of their derivative; compiled graphs have none in any case."""
+    if torch.compiler.is_compiling() or not context.requires_grad:
+        return context
+    if extra is not None and extra.dtype == torch.bool:
+        plain, inputs = partial(plain_dot, scale=scale, seen=extra), sides
+    else:
+        plain, inputs = partial(plain_dot, scale=scale, causal=causal), sides if extra is None else [*sides, extra]
+    result: Tensor = Twice.apply(context, plain, dropout, *inputs)  # type: ignore[no-untyped-call]
+    return result
 
 
 def _is_wide(query: Tensor, keys: Tensor, values: Tensor) -> bool:
@@ -61,7 +81,7 @@ def _one_wide_query(
 ) -> Tensor:
     from regard.kernels.single_query import fused_single_dot
 
-    sides = (x.to(query.dtype).expand(*lead, -1, -1).reshape(-1, *x.shape[-2:]) for x in (query, keys, values))
+    sides = (x.expand(*lead, -1, -1).reshape(-1, *x.shape[-2:]) for x in (query, keys, values))
     context: Tensor = fused_single_dot(*sides, scale=scale, **mask_rules(mask, lead, 1, keys.shape[-2], query.device))
     return context.reshape(*lead, 1, values.shape[-1])
 
@@ -82,7 +102,7 @@ def additive(
     num_queries, num_keys = query.shape[-2], values.shape[-2]
     sides = (part.expand(*lead, -1, -1).reshape(-1, *part.shape[-2:]) for part in (form.query, form.keys, values))
     flat_query, flat_keys, flat_values = sides
-    v = form.v if align.temperature == 1.0 else form.v / align.temperature
+    v = form.v if align.temperature == 1.0 else wide(form.v) / align.temperature
     rules = mask_rules(mask, lead, num_queries, num_keys, query.device)
     from regard.kernels import blocked_additive, fused_additive
 
@@ -113,7 +133,12 @@ def _four_axes(lead: tuple[int, ...]) -> tuple[int, int]:
 
 
 def _additive(
-    mask: Mask | None, bias: Tensor | None, shape: tuple[int, ...], query: Tensor, align: Softmax
+    mask: Mask | None,
+    bias: Tensor | None,
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
+    device: torch.device,
+    align: Softmax,
 ) -> tuple[Tensor | None, Tensor | None]:
     """Mask and bias in the one argument that torch has for both (boolean, or numbers with −∞), and the empty rows.
 
@@ -122,13 +147,13 @@ def _additive(
     """
     if mask is not None and mask.is_causal and shape[-2] == 1:
         mask = None  # a single query is the last one, and sees all keys
-    allowed = None if mask is None else fit(mask.dense(shape[-2], shape[-1], device=query.device), shape)
+    allowed = None if mask is None else fit(mask.dense(shape[-2], shape[-1], device=device), shape)
     if bias is None:
         if allowed is None:
             return None, None
         empty = ~allowed.any(-1, keepdim=True)
         return allowed | empty, empty
-    bias = (bias.to(query.dtype) / align.temperature).clamp(max=torch.finfo(query.dtype).max / 8)  # +∞ takes the row
+    bias = (bias.to(dtype) / align.temperature).clamp(max=torch.finfo(dtype).max / 8)  # +∞ takes the row
     if allowed is not None:
         bias = torch.where(allowed, bias, -math.inf)
     empty = (bias == -math.inf).all(-1, keepdim=True)
@@ -157,7 +182,7 @@ def mask_rules(
     rules: dict[str, Any] = {"causal": simple.causal, "window": simple.window}
     if simple.padding is not None:
         whole = fit(simple.padding.dense(1, num_keys, device=device), (*lead, 1, num_keys))
-        rules["lengths"] = whole.sum((-1, -2)).expand(lead).reshape(-1)
+        rules["lengths"] = whole.sum((-1, -2)).expand(lead).reshape(-1).contiguous()  # of one item: not a view of it
     return rules
 
 

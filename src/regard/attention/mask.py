@@ -15,6 +15,7 @@ from regard.align.align import check_boolean
 from regard.base import ConfigError, MaskError
 
 Device = torch.device | str | None
+FARTHEST = 1 << 40  # a window or block that wide is without end; positions are numbers of 64 bits
 
 
 class Simple(NamedTuple):
@@ -69,20 +70,19 @@ class Mask:
                 expected="0 or more",
                 cure="count positions on either side; Mask.window(0) sees the query's own position only",
             )
-        return _Window(before, after)
+        return _Window(min(before, FARTHEST), min(after, FARTHEST))
 
     @staticmethod
     def block(size: int) -> "Mask":
         """Keys in the query's own block of `size` positions."""
-        if size < 1:
-            raise ConfigError("block size", got=size, expected="1 or more")
-        return _Block(size)
+        if not isinstance(size, int) or size < 1:
+            raise ConfigError("block size", got=size, expected="a whole number, 1 or more", cure="count positions")
+        return _Block(min(size, FARTHEST))
 
     @staticmethod
     def segment(queries: Tensor | Sequence[int], keys: Tensor | Sequence[int] | None = None) -> "Mask":
         """Keys with the query's own segment number: [*b q] and [*b k] (the same unless told)."""
-        queries = torch.as_tensor(queries)
-        return _Segment(queries, queries if keys is None else torch.as_tensor(keys))
+        return _Segment(_segments(queries), _segments(queries if keys is None else keys))
 
     @staticmethod
     def of(allowed: Tensor) -> "Mask":
@@ -218,12 +218,20 @@ def _lengths(lengths: Tensor | Sequence[int]) -> tuple[Tensor, int]:
             expected="an integer tensor or list",
             cure="lengths = (tokens != pad).sum(-1)",
         )
-    if torch.compiler.is_compiling() or (tensor.is_cuda and torch.cuda.is_current_stream_capturing()):
-        return tensor, 0
+    hidden = tensor.is_meta or (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
+    if torch.compiler.is_compiling() or hidden or torch._C._functorch.is_batchedtensor(tensor):
+        return tensor, 0  # numbers that nobody may look at now
     shortest, longest = (int(tensor.min()), int(tensor.max())) if tensor.numel() else (0, 0)
     if shortest < 0:
         raise MaskError("a length is negative", got=shortest, expected="0 or more")
     return tensor, longest
+
+
+def _segments(numbers: Tensor | Sequence[int]) -> Tensor:
+    try:
+        return torch.as_tensor(numbers)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise MaskError("segment numbers", got=repr(numbers), expected="whole numbers, as a tensor or list") from error
 
 
 def _positions(num_queries: int, num_keys: int, device: Device, rows: Tensor | None) -> tuple[Tensor, Tensor]:

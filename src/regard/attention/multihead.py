@@ -9,6 +9,7 @@ from regard.attention.output import AttentionOutput, Cache, Memory
 from regard.attention.position import Learned, Position, Relative, Sinusoidal
 from regard.base import ConfigError, ShapeError
 from regard.score import Prepared, ScaledDot
+from regard.score.score import check_type
 
 
 class MultiHead(nn.Module):
@@ -197,6 +198,7 @@ class MultiHead(nn.Module):
                 expected=f"[..., {name}, {layer.in_features}]",
                 cure="MultiHead(dim, key_dim=…, value_dim=…) sets the widths of query, keys and values",
             )
+        check_type(name, tensor, layer.weight)
 
     def extra_repr(self) -> str:
         """Width and heads."""

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.base import ConfigError, ShapeError
+from regard.score.score import product
 
 
 class Positioned(NamedTuple):
@@ -175,7 +176,7 @@ class ALiBi(nn.Module):
             )
         query_places, key_places = _places(query, keys)
         distance = (query_places.unsqueeze(-1) - key_places).abs()
-        return Positioned(query, keys, (-self.slopes[:, None, None] * distance).to(query.dtype))
+        return Positioned(query, keys, -self.slopes[:, None, None] * distance)  # wide, as scores are
 
 
 def relative_shift(scores: Float[Tensor, "*b q w"], num_keys: int) -> Float[Tensor, "*b q {num_keys}"]:
@@ -229,5 +230,5 @@ class Relative(nn.Module):
         distance = torch.arange(num_keys - 1, -num_queries, -1, device=query.device, dtype=dtype)  # k−1 … −(q−1)
         table = sinusoid(distance, self.dim).to(query.dtype)
         projected = self.to_keys(table).unflatten(-1, (num_heads, head_dim)).transpose(-2, -3)  # [h w d]
-        bias = relative_shift((query + self.place) @ projected.mT, num_keys) * head_dim**-0.5
+        bias = relative_shift(product(query + self.place, projected), num_keys) * head_dim**-0.5  # wide, as scores are
         return Positioned(query + self.content, keys, bias)

@@ -259,17 +259,20 @@ def watched(module: nn.Module | None) -> bool:
 def record(
     module: nn.Module | None,
     weights: Tensor | None,
-    beside: Beside,
+    beside: Beside | None = None,
     *,
     heads: bool = False,
 ) -> None:
     """Hand the weights of a layer to the traces that want them; `beside(rows, heads)` makes those of a fused pass."""
-    *lead, num_queries, _ = beside.query.shape
+    known = weights if weights is not None else cast(Beside, beside).query
+    if known.is_meta:
+        raise RegardError("a trace of meta tensors", got="tensors without numbers", cure="trace a call with real ones")
+    *lead, num_queries, _ = known.shape
     for seen in _ACTIVE.get():
         if not seen._wants(module):
             continue
         rows, some = seen._chosen(num_queries, lead[-1] if heads else None)
-        kept = beside(rows, some) if weights is None else _selected(weights, rows, some)
+        kept = cast(Beside, beside)(rows, some) if weights is None else _selected(weights, rows, some)
         array = kept.detach().to("cpu", torch.promote_types(kept.dtype, torch.float32)).numpy().copy()
         seen._add(module, array, heads, rows)
 

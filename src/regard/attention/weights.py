@@ -16,7 +16,7 @@ from regard.attention.mask import Mask, fit
 from regard.base import ShapeError
 from regard.kernels import reasons_against_triton
 from regard.score import Prepared, Score
-from regard.score.score import wide
+from regard.score.score import common_type, wide
 
 AT_ONCE = 2**25  # numbers in a block of scores, or of the sums inside an additive score
 
@@ -44,7 +44,7 @@ def weights_beside(
     if some is not None:
         query, prepared = query.index_select(-3, some), prepared.index_select(-3, some)
     shape = (*query.shape[:-2], len(chosen), num_keys)
-    if len(chosen) == 0 or num_keys == 0:
+    if 0 in shape:
         return query.new_zeros(shape)
     if score.is_dot and bias is None and not reasons_against_triton(query.device, query, prepared):
         return _in_one_pass(query, prepared, score, align, mask, lead, None if rows is None else chosen, some)
@@ -90,9 +90,10 @@ def _in_one_pass(
                 whole = value.view(*lead, *value.shape[1:])
                 around[name] = whole.index_select(len(lead) - 1, heads).flatten(0, len(lead) - 1)
     form = score.as_dot(query, prepared)
-    left, right = (side.to(query.dtype).reshape(-1, *side.shape[-2:]) for side in (form.query, form.keys))
-    found = dot_weights(left, right, scale=form.scale / align.temperature, rows=rows, **around)
-    return found.view(*query.shape[:-2], *found.shape[1:])
+    dtype = common_type(form.query, form.keys)
+    left, right = (side.to(dtype).reshape(-1, *side.shape[-2:]) for side in (form.query, form.keys))
+    weights = dot_weights(left, right, scale=form.scale / align.temperature, rows=rows, **around)
+    return weights.view(*query.shape[:-2], *weights.shape[1:]).to(query.dtype)
 
 
 def _scores(score: Score, query: Tensor, prepared: Tensor) -> Tensor:
@@ -100,7 +101,9 @@ def _scores(score: Score, query: Tensor, prepared: Tensor) -> Tensor:
     if not (score.is_dot and query.device.type == "cuda" and query.dtype in (torch.bfloat16, torch.float16)):
         return score.compare(query, prepared)
     form = score.as_dot(query, prepared)
-    left, right = (side.to(query.dtype).reshape(-1, *side.shape[-2:]) for side in (form.query, form.keys))
+    if form.query.dtype != form.keys.dtype or form.query.dtype not in (torch.bfloat16, torch.float16):
+        return score.compare(query, prepared)
+    left, right = (side.reshape(-1, *side.shape[-2:]) for side in (form.query, form.keys))
     scores: Tensor = torch.bmm(left, right.mT, out_dtype=torch.float32)
     return scores.mul_(form.scale).view(*query.shape[:-1], prepared.shape[-2])
 

@@ -1,15 +1,10 @@
 """`regard list`: every recipe beside the number that it is compared with, task by task."""
 
 from regard.data import SOURCES
-from regard.models import MODELS
-from regard.recipes import RECIPES, figure
-from regard.recipes.figures import data_folder, data_name
+from regard.recipes import RECIPES
+from regard.recipes.figures import data_folder
+from regard.recipes.ledger import OURS, lines
 
-OURS = {  # which figures of the ledger stand in the columns of each task
-    "translation": {"ours, beam": ["tokenized_bleu"], "ours, greedy": ["greedy_tokenized_bleu"]},
-    "classification": {"ours, error in %": ["error"], "glimpses": ["steps"]},
-    "captioning": {"ours, BLEU-1 to 4": [f"bleu_{n}" for n in range(1, 5)], "METEOR": ["meteor"]},
-}
 NOTES = {
     "translation": "BLEU of tokens, lower-cased, on the first test set; see docs/reproduction.md.",
     "classification": "Pictures of the test set with a wrong answer.",
@@ -20,20 +15,20 @@ NOTES = {
 def listing() -> None:
     """Print a table for each task."""
     recipes = {name: build() for name, build in RECIPES.items()}
+    every = lines(recipes)
     for task, columns in OURS.items():
         rows: list[tuple[str, ...]] = [("recipe", "paper", "data", *columns, "to compare with")]
-        for name, recipe in recipes.items():
-            if MODELS[recipe.paper].task != task:
-                continue
-            data = data_name(recipe.task) + (" *" if _is_own(data_folder(recipe.task)) else "")
-            ours = [figure(name, keys) or "" for keys in columns.values()]
-            rows.append((name, str(MODELS[recipe.paper].year), data, *ours, recipe.published))
+        for line in every:
+            if line.task == task:
+                own = _is_own(data_folder(recipes[line.name.partition("@")[0]].task))
+                rows.append((line.name, line.year, line.data + " *" * own, *line.ours, line.published))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         print(f"{task}\n")
         for row in rows:
             print("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
         print(f"\n{NOTES[task]}\n")
     print("* files of your own, below a folder that REGARD_DATA names; all others are in the package, or fetched once.")
+    print("RECIPE@VARIANT is a recipe with other settings; docs/reproduction.md has them, and all that was run.")
     print("\nregard train RECIPE [--set train.steps=500 model.align=entmax …]")
 
 

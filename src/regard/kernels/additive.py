@@ -7,6 +7,7 @@ so that it can be read without Triton. The work is done in two opaque operations
 
 import importlib.util
 import os
+from functools import partial
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from regard.base import ImplementationUnavailable
 from regard.kernels.blocked import check_inputs, sides
+from regard.kernels.derivatives import differentiable_again, plain_additive, refuse_transforms, visible_keys
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 WIDEST = 256  # features and value width
@@ -45,6 +47,7 @@ def fused_additive(
     from torch's generator. All results repeat bit by bit.
     """
     check_inputs(query, keys, values, v, lengths, allowed, dropout)
+    refuse_transforms("fused_additive")
     reasons = reasons_against_triton(query.device, query, keys, values, widest=width_limit(query.shape[1]))
     if reasons:
         raise ImplementationUnavailable(
@@ -178,7 +181,15 @@ def _remember(ctx, inputs, output):  # type: ignore[no-untyped-def]
 
 
 def _differentiate(ctx, grad, *_):  # type: ignore[no-untyped-def]
-    return *_backward(grad, *ctx.saved_tensors, *ctx.settings), *(None,) * 6
+    if grad is None:
+        return (None,) * 10
+    if not torch.is_grad_enabled():
+        return *_backward(grad, *ctx.saved_tensors, *ctx.settings), *(None,) * 6
+    query, keys, values, v, _context, _log_sum, _sums, lengths, allowed, _seed = ctx.saved_tensors
+    before, after, dropout = ctx.settings  # somebody wants a second derivative
+    plain = partial(plain_additive, seen=visible_keys(query, keys, lengths, allowed, before, after))
+    given = query, keys, values, v
+    return *differentiable_again(plain, given, ctx.needs_input_grad[:4], grad, dropout=dropout), *(None,) * 6
 
 
 _forward.register_autograd(_differentiate, setup_context=_remember)

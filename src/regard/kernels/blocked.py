@@ -16,7 +16,7 @@ threads that wait for each other, take a hundred times as long as soon as anothe
 import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import reduce
+from functools import partial, reduce
 from itertools import chain, groupby
 from typing import NamedTuple, TypeVar
 
@@ -25,6 +25,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.base import ConfigError, ShapeError
+from regard.kernels.derivatives import differentiable_again, plain_additive, refuse_transforms, visible_keys
 
 BLOCK = 1 << 21  # bytes of a block: a thread's share of the cache
 ROWS = 1 << 16  # scores [q k] that a thread holds at a time
@@ -374,7 +375,13 @@ def _remember(ctx, inputs, output):  # type: ignore[no-untyped-def]
 
 def _differentiate(ctx, grad, *_):  # type: ignore[no-untyped-def]
     *tensors, seed = ctx.saved_tensors
-    return *_backward(grad, *tensors, *ctx.settings, seed), *(None,) * 6
+    if not torch.is_grad_enabled():
+        return *_backward(grad, *tensors, *ctx.settings, seed), *(None,) * 6
+    _context, _peak, _total, query, keys, values, v, lengths, allowed = tensors
+    before, after, dropout = ctx.settings  # somebody wants a second derivative
+    plain = partial(plain_additive, seen=visible_keys(query, keys, lengths, allowed, before, after))
+    given = query, keys, values, v
+    return *differentiable_again(plain, given, ctx.needs_input_grad[:4], grad, dropout=dropout), *(None,) * 6
 
 
 _forward.register_autograd(_differentiate, setup_context=_remember)
@@ -408,6 +415,7 @@ def blocked_additive(
     (tensor([[[0.6132, 0.1659, 0.2208]]]), tensor([[1.3373]]))
     """
     check_inputs(query, keys, values, v, lengths, allowed, dropout)
+    refuse_transforms("blocked_additive")
     before, after = (None, None) if window is None else sides(window)
     after = 0 if causal else after
     if dropout > 0.0 and seed is None:
@@ -457,9 +465,10 @@ def check_inputs(
     for name, tensor in (("query", query), ("keys", keys), ("values", values), ("v", v)):
         if not tensor.dtype.is_floating_point:
             raise ConfigError(f"{name} must be real numbers", got=tensor.dtype, expected="a floating dtype")
-        if tensor.device != query.device:
+    for other in (keys, values, v, lengths, allowed):
+        if other is not None and other.device != query.device:
             raise ConfigError(
-                "tensors are on different devices", got=f"{query.device} and {tensor.device}", expected="one"
+                "tensors are on different devices", got=f"{query.device} and {other.device}", expected="one"
             )
     n, q, a = query.shape
     k = keys.shape[1]

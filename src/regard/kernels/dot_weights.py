@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from regard.kernels.derivatives import refuse_transforms
 from regard.kernels.parts import (
     EVERYWHERE,
     Rules,
@@ -108,11 +109,15 @@ def dot_weights(
 
     In the dtype of the query, from sums in float32; a query that sees no key has weights 0. No gradient.
     """
+    refuse_transforms("dot_weights")
     before, after = (EVERYWHERE, EVERYWHERE) if window is None else (min(side, EVERYWHERE) for side in window)
     around = rules(query, keys, lengths, allowed, None, before, 0 if causal else after, 0.0)
     query, keys = contiguous_rows(query.detach()), contiguous_rows(keys.detach())
+    rows = None if rows is None else rows.contiguous()
     (n, q, a), k = query.shape, keys.shape[1]
     count = q if rows is None else len(rows)
+    if 0 in (n, count, k):
+        return query.new_zeros(n, count, k)
     tiles = -(-count // min(BLOCK_Q, power_of_two(count, 16)))
     splits = max(1, min(64, -(-k // BLOCK_K), PROGRAMS // (n * tiles)))
     sums = torch.empty(splits, n, count, dtype=torch.float32, device=query.device)

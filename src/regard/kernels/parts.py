@@ -179,7 +179,9 @@ def rules(
     after: int,
     dropout: float,
 ) -> Rules:
-    """The rules, with a mask as the kernels read it."""
+    """The rules, with lengths and a mask as the kernels read them: neighbours in memory, whatever view was given."""
+    if lengths is not None:
+        lengths = lengths.contiguous()  # one of stride 0 or 2 would be read past its end
     if allowed is not None:
         allowed = contiguous_rows(allowed).view(torch.uint8).expand(query.shape[0], query.shape[1], keys.shape[1])
     return Rules(lengths, allowed, seed, before, after, dropout)

@@ -7,6 +7,7 @@ same kernels take the dot product as score, for widths at which torch's own fuse
 """
 
 import math
+from functools import partial
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -16,6 +17,7 @@ from torch.autograd.function import once_differentiable
 from regard.base import ImplementationUnavailable
 from regard.kernels.additive import WIDEST_SINGLE, reasons_against_triton
 from regard.kernels.blocked import check_inputs, sides
+from regard.kernels.derivatives import differentiable_again, plain_dot, refuse_transforms, visible_keys
 from regard.kernels.parts import (
     EVERYWHERE,
     Rules,
@@ -328,6 +330,7 @@ def fused_single_dot(
     Widths to 2048, where torch's own fused kernels end at 256. A query that sees no key has the context 0.
     """
     check_inputs(query, keys, values, query.new_empty(query.shape[-1]), lengths, allowed, 0.0)
+    refuse_transforms("fused_single_dot")
     reasons = reasons_against_triton(query.device, query, keys, values, widest=WIDEST_SINGLE)
     if query.shape[1] != 1:
         reasons.append(f"there are {query.shape[1]} queries, not one")
@@ -399,7 +402,15 @@ def _remember(ctx, inputs, output):
 
 
 def _differentiate(ctx, grad, *_):
-    return *_dot_backward(grad, *ctx.saved_tensors, *ctx.settings), *(None,) * 5
+    if grad is None:
+        return (None,) * 8
+    if not torch.is_grad_enabled():
+        return *_dot_backward(grad, *ctx.saved_tensors, *ctx.settings), *(None,) * 5
+    query, keys, values, _context, _sums, lengths, allowed = ctx.saved_tensors
+    before, after, scale = ctx.settings  # somebody wants a second derivative
+    plain = partial(plain_dot, scale=scale, seen=visible_keys(query, keys, lengths, allowed, before, after))
+    given = query, keys, values
+    return *differentiable_again(plain, given, ctx.needs_input_grad[:3], grad, dropout=0.0), *(None,) * 5
 
 
 _dot_forward.register_autograd(_differentiate, setup_context=_remember)
@@ -453,6 +464,7 @@ class StepAttention:
         allowed: Bool[Tensor, "#n 1 k"] | None = None,
         steps: int,
     ) -> None:
+        refuse_transforms("StepAttention")
         self._given: list[Tensor] = []
         self._steps = iter(range(steps))
         self._fixed = (keys.detach(), values.detach(), None if v is None else v.detach(), allowed, scale)

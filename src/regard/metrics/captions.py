@@ -92,8 +92,14 @@ def caption_bleu(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tok
         plain.append(100 * math.exp(logs / n))
     penalised = tuple(found.brevity * value for value in plain)
     signature = found.signature.replace("|order:4", "|order:1-4")
+    if _is_lower(hypotheses) and all(map(_is_lower, references)):
+        signature = signature.replace("|case:mixed", "|case:lc")  # letters were made small before
     lengths = found.hypothesis_length, found.reference_length
     return CaptionBleu(tuple(plain), penalised, found.brevity, *lengths, signature)
+
+
+def _is_lower(lines: Sequence[Tokens]) -> bool:
+    return all(token == token.lower() for tokens in lines for token in tokens)
 
 
 # ── CIDEr ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,7 +1,8 @@
 """ConvS2S: Gehring et al. 2017, arXiv 1705.03122. Section and equation numbers are those of the paper.
 
 A convolution is a linear layer over windows of `kernel` items: the same numbers, and one code for whole sentences and
-for single words. Values are (z + e)·√0.5, as in the authors' code: the paper's rule for sums (3.4), applied to eq. 2.
+for single words. Where the paper and the authors' code differ, the code decides: values are (z + e)·√0.5, the query of
+a layer is made before its residual is added, and the encoder's gradient is divided by twice the number of attentions.
 """
 
 import math
@@ -151,7 +152,7 @@ class ConvS2S(Translator):
             entry = self.dropout(x).masked_fill(empty, 0.0)
             x = (block(F.pad(entry, (0, 0, left, self.config.kernel - 1 - left))) + x) * HALF
         outputs = self.source_out(x).masked_fill(empty, 0.0)
-        keys = scale_gradient(outputs, 1 / (2 * self.config.decoder_layers))  # z, read by every layer, twice (3.4)
+        keys = scale_gradient(outputs, 1 / (2 * self.config.decoder_layers))  # z, read by every layer (3.4), twice
         return Memory((keys + embedded) * HALF, lengths, keys)
 
     def init_state(self, memory: Memory) -> State:
@@ -191,7 +192,7 @@ class ConvS2S(Translator):
             window = torch.cat([cache, self.dropout(x)], 1)  # nothing later than the word itself
             hidden = layer.block(window)
             out: AttentionOutput = layer.attention(  # a_ij from z alone, c_i from z + e (2)
-                (layer.to_query(hidden) + embedded) * HALF,  # d_i (1)
+                (layer.to_query(hidden) + embedded) * HALF,  # d_i (1), before the residual
                 Prepared(keys),
                 state.values,
                 mask=state.allowed,

@@ -5,7 +5,8 @@ view of the whole picture. That view never reaches the first one, so the answer 
 `glimpses` of them one label is read off, and the states go on to the next object. A class of its own ends a sequence.
 
 Locations are cut off where they are looked at, so the cross entropy trains the first LSTM, and the reward the second
-and the context network. Unless `joint`, the reward stops there; as published it trains the first LSTM too.
+and the context network. Unless `joint`, the reward stops there; as published it trains the first LSTM too. The context
+sets h of the second LSTM; its cell begins with zeros. docs/papers/dram.md says what else differs.
 """
 
 from dataclasses import dataclass
@@ -50,7 +51,7 @@ class DRAMConfig:
     location_dim: int | None = None
     location_rate: float = 1.0  # share of the learning rate of all that decides where to look
     sigma: float = 0.1
-    joint: bool = False
+    joint: bool = False  # the reward trains the first LSTM too, as published
     he: bool = False  # convolutions begin as large as rectified units want (He et al. 2015), torch's are smaller
 
     def __post_init__(self) -> None:

@@ -1,11 +1,12 @@
 """Show, Attend and Tell: Xu et al. 2015, arXiv 1502.03044. Equation numbers are those of the paper.
 
 Where the paper leaves room, its code decides: the output layer has a tanh, and the initial MLPs a hidden ReLU layer.
-The first word comes after <bos>, where the code has a zero vector. Forget gates start open.
+Other than there, f_att is one layer, the first word comes after <bos> (the code has a zero vector), forget gates start
+open, and β gates hard attention too. docs/papers/show_attend_tell.md says what else differs.
 """
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +14,9 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
 from regard.align import Hard
-from regard.attention import attend
+from regard.attention import Attention
+from regard.attention.attention import Around
+from regard.attention.tracing import record, watched
 from regard.base import ConfigError, ShapeError
 from regard.decode import Shared, Step
 from regard.models.translator import Memory
@@ -22,6 +25,8 @@ from regard.nn.dropout import Dropout
 from regard.nn.efficientnet import efficientnet_lite0
 from regard.nn.reward import MovingBaseline
 from regard.score import Prepared
+
+AtTest = Literal["expected", "argmax"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,7 @@ class ShowAttendTellConfig:
     align: str = "softmax"  # or "sample", or any alignment without history
     gate: bool = True  # β, section 4.2.1
     semi_sampling: float = 0.5  # hard: the share of captions that see expected places in training (4.1)
-    at_test: Literal["expected", "argmax"] = "expected"  # hard: where to look in evaluation
+    at_test: AtTest = "expected"  # hard: where to look in evaluation, unless the search says it
     mean_pooled: bool = False  # the twin without attention: the mean of all places, at every word
     tied: bool = False  # one matrix for words going in and words coming out
     dropout: float = 0.5  # before the logits, as in the code
@@ -51,7 +56,7 @@ class ShowAttendTellConfig:
 
 
 def show_attend_tell_flickr8k(vocabulary: int) -> ShowAttendTellConfig:
-    """Soft attention over 14 × 14 places of 512 numbers, as published."""
+    """Soft attention over 14 × 14 places of 512 numbers; of the LSTM's size the paper says nothing for Flickr8k."""
     return ShowAttendTellConfig(vocabulary)
 
 
@@ -60,6 +65,7 @@ class Places(NamedTuple):
 
     keys: Tensor  # [a k e], prepared once
     values: Tensor  # [a k d]
+    at_test: AtTest  # where hard attention looks while nothing is drawn
 
 
 class State(NamedTuple):
@@ -143,6 +149,11 @@ class ShowAttendTell(nn.Module):
         """Shares of the learning rate, by the beginning of a parameter's name; 1 for all others."""
         return {} if self.encoder is None else {"encoder.": self.config.encoder_rate}
 
+    @property
+    def at_test(self) -> AtTest | None:
+        """Where hard attention looks in evaluation; None for a model that draws no places."""
+        return None if self.sample is None else self.config.at_test
+
     def see(self, images: Shaped[Tensor, "b 3 h w"]) -> Float[Tensor, "b k d"]:
         """Features of pictures (0 to 255), by the encoder inside."""
         if self.encoder is None:
@@ -174,12 +185,19 @@ class ShowAttendTell(nn.Module):
         lengths = torch.full((len(values),), values.shape[1], device=values.device)
         return Memory(values, lengths, values.mean(1))
 
-    def init_state(self, memory: Memory) -> State:
-        """h_0 and c_0 from the mean of all places (section 3.1.2); the keys are projected here, once."""
+    def init_state(self, memory: Memory, *, at_test: AtTest | None = None) -> State:
+        """h_0 and c_0 from the mean of all places (section 3.1.2); the keys are projected here, once.
+
+        `at_test` says where hard attention looks in evaluation; None is as `config.at_test` has it.
+        """
+        if at_test is not None and self.sample is None:
+            got, cure = f"places={at_test!r}, model.align={self.config.align!r}", "leave places out"
+            raise ConfigError("only hard attention chooses where to look", got=got, cure=cure)
+        at_test = _checked(at_test or self.config.at_test)
         keys = memory.values if self.attention is None else self.attention.prepare(memory.values).keys
         hidden, cell = (start(memory.summary) for start in (self.start_hidden, self.start_cell))
         wide = torch.promote_types(cell.dtype, torch.float32)
-        return State(hidden, cell.to(wide), Shared(Places(keys, memory.values)))
+        return State(hidden, cell.to(wide), Shared(Places(keys, memory.values, at_test)))
 
     def step(self, tokens: Int[Tensor, " n"], state: State) -> Step:
         """One word: look with h_{t−1}, write h_t, predict."""
@@ -190,21 +208,27 @@ class ShowAttendTell(nn.Module):
         return Step(self._logits(word, state.hidden, context), state, weights)
 
     def forward(
-        self, features: Shaped[Tensor, "..."], inputs: Int[Tensor, "b t"], *, in_pairs: bool = False
+        self,
+        features: Shaped[Tensor, "..."],
+        inputs: Int[Tensor, "b t"],
+        *,
+        in_pairs: bool = False,
+        at_test: AtTest | None = None,
     ) -> Captioned:
         """Word after word; all that does not depend on the word before is done for all words at once.
 
         Of a pictures and b = a · m captions, captions p · m … p · m + m − 1 are of picture p: it is encoded once, and
         they share its places and their dropout. In training, hard attention tosses a coin for each caption, whether it
         sees drawn places. `in_pairs`, the captions of a picture come twice instead, with expected places and then with
-        drawn ones, and with the same dropout, so that they differ by the places alone.
+        drawn ones, and with the same dropout, so that they differ by the places alone. `at_test`: see
+        `init_state`.
         """
         if in_pairs and self.sample is None:
             raise ConfigError(
                 "only hard attention draws places", got=self.config.align, expected="model.align='sample'"
             )
         captions = _captions_each(features, inputs)
-        state = self.init_state(self.encode(features))
+        state = self.init_state(self.encode(features), at_test=at_test)
         hidden, cell = (part.repeat_interleave(captions, 0) for part in (state.hidden, state.cell))
         state = State(hidden, cell, state.places)
         each = captions // 2 if in_pairs else None
@@ -254,11 +278,13 @@ class ShowAttendTell(nn.Module):
             mean = places.values.mean(1, keepdim=True)
             return Look(mean.expand(-1, query.shape[1], -1))
         keys = Prepared(places.keys)
-        if self.sample is None or (coin is None and self.config.at_test == "expected"):
+        if self.sample is None or (coin is None and places.at_test == "expected"):
             out = self.attention(query, keys, places.values)  # ẑ_t = Σ_i α_ti a_i (13)
             return Look(out.context, out.weights, out.weights)
         if coin is None:
-            out = attend(query, keys, places.values, score=self.attention.score, align=self.sample)
+            argmax = Attention(self.attention.score, self.sample)
+            around = Around(None, None, None, 0, 0.0)
+            out = argmax.run(query, keys, places.values, around, need_weights=True, seen_as=self.attention)
             return Look(out.context, out.weights, out.weights)
         scores = self.attention.score(query, keys)
         expected = self.attention.align(scores).weights
@@ -266,6 +292,8 @@ class ShowAttendTell(nn.Module):
         assert chosen.log_prob is not None
         choice = coin.unsqueeze(-1)
         weights = torch.where(choice, chosen.weights, expected)
+        if watched(self.attention):
+            record(self.attention, weights)
         context = weights.to(places.values.dtype) @ places.values  # ẑ_t = a_{s_t} (9), or its mean
         return Look(context, weights, expected, chosen.log_prob.masked_fill(~coin, 0.0), chosen.entropy)
 
@@ -327,10 +355,15 @@ def _check(config: ShowAttendTellConfig) -> None:
     if config.encoder is None and config.encoder_frozen:
         cure = "task.finetune=true puts the encoder into the model"
         raise ConfigError("model.encoder_frozen", got=config.encoder_frozen, expected="0 without an encoder", cure=cure)
-    if config.at_test not in ("expected", "argmax"):
-        raise ConfigError("model.at_test", got=repr(config.at_test), expected="'expected' or 'argmax'")
+    _checked(config.at_test, "model.at_test")
     if not 0 <= config.semi_sampling <= 1:
         raise ConfigError("model.semi_sampling", got=config.semi_sampling, expected="0 to 1", cure="the paper has 0.5")
+
+
+def _checked(at_test: AtTest, name: str = "places") -> AtTest:
+    if at_test not in get_args(AtTest):
+        raise ConfigError(name, got=repr(at_test), expected="'expected' or 'argmax'")
+    return at_test
 
 
 def _check_history(*parts: object) -> None:

@@ -17,6 +17,7 @@ from regard.attention.tracing import watched
 from regard.base import RegardError, ShapeError
 from regard.kernels import reasons_against_triton
 from regard.kernels.additive import WIDEST_SINGLE
+from regard.kernels.derivatives import transformed
 from regard.score import Additive, Concat, Dot, General, ScaledDot, Score, additive
 from regard.score.score import AdditiveForm
 
@@ -47,9 +48,12 @@ class StepLinear:
             raise ShapeError("the bias does not fit", got=list(bias.shape), expected=expected)
         weight = weight.contiguous()
         self._steps = iter(range(shape[0]))
-        self._plain = weight.detach(), None if bias is None else bias.detach()
         self._given: list[Tensor] = []
         self._tokens: tuple[Tensor, ...] | None = None
+        self._plain = weight, bias
+        if transformed():  # torch.func and forward mode see plain products alone
+            return
+        self._plain = weight.detach(), None if bias is None else bias.detach()
         if torch.is_grad_enabled() and (weight.requires_grad or (bias is not None and bias.requires_grad)):
             tokens: Tensor = _Collect.apply(weight, bias, self._given, wanted)  # type: ignore[no-untyped-call]
             self._tokens = tokens.unbind(0)
@@ -124,7 +128,7 @@ class StepContext:
         known = (Additive, Concat, ProjectedAdditive, Dot, ScaledDot, General)
         if type(score) not in known or type(align) is not Softmax or attention.impl != "auto":
             return None
-        if not torch.is_grad_enabled() or torch.compiler.is_compiling() or watched(seen_as):
+        if not torch.is_grad_enabled() or torch.compiler.is_compiling() or watched(seen_as) or transformed():
             return None
         if (attention.dropout and attention.training) or 0 in (*keys.shape, *values.shape):
             return None

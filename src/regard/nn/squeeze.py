@@ -4,9 +4,6 @@ The query is the mean of all positions, the keys are the channels, and the align
 alone, and several may be open. It stands behind any convolution: `nn.Sequential(conv, norm, SqueezeExcitation(64))`.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -63,15 +60,5 @@ class SqueezeExcitation(nn.Module):
         """x, each channel times its gate."""
         gates = self.gates(x)
         if watched(self):
-            record(self, gates.unsqueeze(1), _Gates(gates.unsqueeze(1)))
+            record(self, gates.unsqueeze(1))
         return x * gates.to(x.dtype).reshape(*gates.shape, *(1 for _ in x.shape[2:]))
-
-
-class _Gates(NamedTuple):
-    """Gates as a trace takes them: one query [b 1 c] whose weights are known."""
-
-    query: Tensor
-
-    def __call__(self, rows: Sequence[int] | None, heads: Sequence[int] | None) -> Tensor:
-        """All of them."""
-        return self.query

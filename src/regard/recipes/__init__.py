@@ -16,7 +16,7 @@ from regard.recipes import (
     show_attend_tell,
     transformer,
 )
-from regard.recipes.ledger import entry, figure, table
+from regard.recipes.ledger import entry, figure, overview, table
 from regard.recipes.recipe import (
     Recipe,
     build_model,
@@ -88,6 +88,7 @@ __all__ = [
     "find_recipe",
     "load_recipe",
     "load_task",
+    "overview",
     "save_recipe",
     "table",
     "with_files",

@@ -41,5 +41,5 @@ def svhn() -> Recipe:
         ),
         train=replace(TRAIN, lr=5e-4, precision="pure_bfloat16", evaluate_every=2500),
         note="house numbers, whole number wrong",
-        published="5.1 (the paper, single forward-backward Monte Carlo, with the extra 200,000 pictures)",
+        published="5.1 (the paper, a single DRAM, one walk; with 200,000 pictures more)",
     )

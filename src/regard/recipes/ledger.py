@@ -1,7 +1,10 @@
 """The ledger: what each recipe gave, on which machine, beside the published number. Read from results/*.json.
 
 `bahdanau_multi30k_de_en.json` is what a recipe gave as it stands; `ram_cluttered60@4.json` is a variant of it, whose
-settings, and perhaps another published number, stand inside.
+settings, and perhaps another published number, stand inside. `"tried": true` marks a variant that was weighed against
+the recipe on the validation set: beside the row of the recipe its figures on test sets are not printed.
+
+`lines` is the one source of `regard list` and of README's table, `table` that of the pages.
 """
 
 import json
@@ -10,7 +13,10 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from regard.recipes.figures import SHOWN, kind_of
+from regard.models import MODELS
+from regard.recipes.figures import SHOWN, data_name, kind_of
+from regard.recipes.recipe import Recipe
+from regard.tasks.search import Search, search_signature
 
 
 class Column(NamedTuple):
@@ -30,6 +36,7 @@ class Table(NamedTuple):
     note: str  # what the figures are
 
 
+VALID = "valid"  # the name of the validation set of pictures
 BLEU = tuple(f"bleu_{n}" for n in range(1, 5))
 TABLES: dict[str, Table] = {
     "translation": Table(
@@ -58,6 +65,26 @@ TABLES: dict[str, Table] = {
         "BLEU is without brevity penalty, as in the paper.",
     ),
 }  # fmt: skip
+
+
+OURS: dict[str, dict[str, tuple[str, ...]]] = {  # the columns of `lines`, task by task: their figures
+    "translation": {"ours, beam": ("tokenized_bleu",), "ours, greedy": ("greedy_tokenized_bleu",)},
+    "classification": {"ours, error in %": ("error",), "glimpses": ("steps",)},
+    "captioning": {"ours, BLEU-1 to 4": BLEU, "METEOR": ("meteor",)},
+}
+
+
+class Line(NamedTuple):
+    """What a recipe gave, in one line."""
+
+    name: str  # of the recipe, and after @ that of the variant
+    task: str  # of OURS
+    year: str  # of the paper
+    data: str
+    ours: tuple[str, ...]  # as the columns of OURS; "" where there is no figure
+    published: str
+    parameters: str
+    updates: str
 
 
 @cache
@@ -96,6 +123,60 @@ def figure(name: str, key: str | Sequence[str] = "tokenized_bleu", *, split: str
     return text + (f" ({found['seeds']} seeds)" if found["seeds"] > 1 else "")
 
 
+def shown(name: str) -> list[str]:
+    """The rows of a recipe that are compared with a published number: as it stands, and variants that have their own.
+
+    Where it was not run as it stands, the first variant stands for it. What was tried beside it is left out.
+    """
+    every = variants(name)
+    own = [name] if name in every else []
+    contents = {variant: entry(variant) or {} for variant in every if variant != name}
+    compared = [
+        variant
+        for variant, content in contents.items()
+        if content.get("published") and not (own and content.get("tried"))
+    ]
+    return own + compared or every[:1]
+
+
+def lines(recipes: Mapping[str, Recipe]) -> list[Line]:
+    """A line for each recipe, and for each variant of it that is `shown`; without figures where it was not run."""
+    made = []
+    for name, recipe in recipes.items():
+        task = MODELS[recipe.paper].task
+        for variant in shown(name) or [name]:
+            content = entry(variant)
+            made.append(
+                Line(
+                    name=variant,
+                    task=task,
+                    year=str(MODELS[recipe.paper].year),
+                    data=data_name(recipe.task),
+                    ours=tuple(figure(variant, keys) or "" for keys in OURS[task].values()),
+                    published=(content or {}).get("published") or (recipe.published if variant == name else ""),
+                    parameters="" if content is None else _millions(content["runs"][0]["parameters"]),
+                    updates="" if content is None else f"{content['runs'][0]['steps']:,}",
+                )
+            )
+    return made
+
+
+def overview(recipes: Mapping[str, Recipe]) -> str:
+    """Markdown: the lines of these recipes, a table for each task."""
+    parts = []
+    for task, columns in OURS.items():
+        chosen = [line for line in lines(recipes) if line.task == task]
+        if not chosen:
+            continue
+        labels = ["recipe", "data", *columns, "published", "parameters", "updates"]
+        rows = [
+            [f"`{line.name}`", line.data, *line.ours, line.published, line.parameters, line.updates] for line in chosen
+        ]
+        cells = [[cell or "–" for cell in row] for row in rows]
+        parts.append("\n".join(f"| {' | '.join(row)} |" for row in [labels, ["---"] * len(labels), *cells]))
+    return "\n\n".join(parts)
+
+
 def table(names: Sequence[str], published: Mapping[str, str], *, data: Mapping[str, str] | None = None) -> str:
     """Markdown: for each task a row for each recipe, variant and test set, ours beside the published number.
 
@@ -130,18 +211,22 @@ def _rows(
     lines = [f"| {' | '.join(labels)} |", "|---" * len(labels) + "|"]
     for variant, content in found.items():
         name, run = variant.partition("@")[0], content["runs"][0]
+        tried = name in found and content.get("tried")
         minutes = [each["minutes_of_training"] for each in content["runs"]]
         how = [*run["settings"], *run.get("judged", ())]
         settings = " ".join(f"`{setting}`" for setting in how) if variant != name else ""
         for split, summary in content["summary"].items():
+            if tried and split != VALID:
+                continue
+            theirs = content.get("published") or (published.get(name) if variant == name else "")
             cells = [
                 f"`{name}` {settings}".strip(),
                 f"{data.get(name, '')} {split}".strip(),
                 *(_means(summary, column) or "–" for column in first),
-                content.get("published") or (published.get(name) if variant == name else "") or "–",
+                theirs if theirs and split != VALID else "–",
                 *(_means(summary, column) or "–" for column in second),
                 str(content["seeds"]),
-                f"{run['parameters'] / 1e6:.{1 if run['parameters'] >= 1e6 else 2}f} M",
+                _millions(run["parameters"]),
                 f"{run['steps']:,}",
                 f"{sum(minutes) / len(minutes):.1f}",
             ]
@@ -158,7 +243,7 @@ def _notes(shape: Table, found: Mapping[str, dict[str, Any]]) -> str:
     single = "A figure without ± is of one seed; small differences then mean little. " if min(seeds) == 1 else ""
     notes = [f"{spread}{single}{shape.note}"]
     for key, label in shape.scores.items():
-        if signatures := _distinct(split["signatures"][key] for split in splits if key in split["signatures"]):
+        if signatures := _distinct(_signature(split, key) for split in splits if key in split["signatures"]):
             notes.append(f"{label}: {', '.join(f'`{signature}`' for signature in signatures)}.")
         if reasons := _distinct(split["missing"][key] for split in splits if key in split.get("missing", {})):
             notes.append(f"{label} was not measured: {', '.join(reasons)}.")
@@ -190,6 +275,24 @@ def _means(summary: Mapping[str, Mapping[str, float | None]], column: Column) ->
 def _decimals(key: str) -> int:
     columns = (column for shape in TABLES.values() for column in (*shape.first, *shape.second))
     return next((column.decimals for column in columns if key in column.keys), 1)
+
+
+def _signature(split: Mapping[str, Any], key: str) -> str:
+    """How a figure was measured.
+
+    Rows of captions that were measured before 2026-11-17 have their search beside their signatures, not in them, and
+    call captions `case:mixed`, though both sides were compared in small letters. Both are set right here.
+    """
+    signature: str = split["signatures"][key]
+    if "bleu_brevity" not in split["signatures"] or "|search:" in signature or "search" not in split:
+        return signature
+    how = Search(**split["search"])
+    places = "" if how.places is None else f"|places:{how.places}"
+    return f"{signature.replace('|case:mixed|', '|case:lc|')}|{search_signature(how)}{places}"
+
+
+def _millions(parameters: int) -> str:
+    return f"{parameters / 1e6:.{1 if parameters >= 1e6 else 2}f} M"
 
 
 def _machine(environment: Mapping[str, str]) -> str:

@@ -25,8 +25,8 @@ def dot() -> Recipe:
 
 
 def general() -> Recipe:
-    """Global attention, h_t W h̄_s."""
-    return _recipe(score="general")
+    """Global attention, h_t W h̄_s; W learns slowly, since Adam's full steps freeze attention on one word."""
+    return _recipe(score="general", score_rate=0.05)
 
 
 def concat() -> Recipe:

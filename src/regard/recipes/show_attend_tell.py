@@ -47,7 +47,7 @@ def flickr8k_soft() -> Recipe:
 
 
 def flickr8k_frozen() -> Recipe:
-    """The same with the encoder as it was published: its features are computed once, and kept."""
+    """The same with the encoder as it was published: its features are computed once, and kept. Five prefixes."""
     recipe = flickr8k_soft()
     return replace(
         recipe,
@@ -59,7 +59,10 @@ def flickr8k_frozen() -> Recipe:
 
 
 def flickr8k_hard() -> Recipe:
-    """Places are drawn, and learnt from rewards: how much better than the expected place they did."""
+    """Places are drawn, and learnt from rewards: how much better than the expected place they did.
+
+    It is judged with expected places; `--set places=argmax` of `regard evaluate` takes the most likely one.
+    """
     recipe = flickr8k_soft()
     return replace(
         recipe,

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.score.score import AdditiveForm, Prepared, Score, check_positive, check_width, product, wide
+from regard.score.score import AdditiveForm, Prepared, Score, check_positive, check_type, check_width, product, wide
 
 
 def additive(
@@ -40,6 +40,7 @@ class Additive(Score):
         """U k_j: [*b k hidden_dim]."""
         width = self.to_keys.in_features
         check_width("keys", keys, width, cure="Additive(query_dim, key_dim, hidden_dim) takes the key width second")
+        check_type("keys", keys, self.to_keys.weight)
         return Prepared(self.to_keys(keys))
 
     def compare(self, query: Tensor, keys: Tensor) -> Tensor:
@@ -55,6 +56,7 @@ class Additive(Score):
         """W q_i beside the prepared keys."""
         width = self.to_query.in_features
         check_width("query", query, width, cure="Additive(query_dim, key_dim, hidden_dim) takes the query width first")
+        check_type("query", query, self.to_query.weight)
         return AdditiveForm(self.to_query(query), keys, self.v.to(keys.dtype))
 
 
@@ -79,6 +81,7 @@ class Concat(Score):
         check_width(
             "keys", keys, self.key_dim, cure="Concat(query_dim, key_dim, hidden_dim) takes the key width second"
         )
+        check_type("keys", keys, self.weight)
         return Prepared(keys @ self.weight[:, self.query_dim :].mT)
 
     def compare(self, query: Tensor, keys: Tensor) -> Tensor:
@@ -94,6 +97,7 @@ class Concat(Score):
         """W_q q_i beside the prepared keys."""
         width = self.query_dim
         check_width("query", query, width, cure="Concat(query_dim, key_dim, hidden_dim) takes the query width first")
+        check_type("query", query, self.weight)
         return AdditiveForm(query @ self.weight[:, :width].mT, keys, self.v.to(keys.dtype))
 
     def extra_repr(self) -> str:

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from regard.base import ConfigError
 from regard.kernels import reasons_against_triton
+from regard.kernels.derivatives import transformed
 from regard.score.score import DotForm, Prepared, Score, check_same_width, product, wide
 
 DTYPES, WIDEST = (torch.float32, torch.bfloat16, torch.float16), 4096  # of the kernel for rows of length one
@@ -13,7 +14,9 @@ DTYPES, WIDEST = (torch.float32, torch.bfloat16, torch.float16), 4096  # of the 
 
 def _unit(x: Tensor) -> Tensor:
     """x / |x|, whatever the scale of x, in float32 or better; zero, with zero gradient, for a zero vector."""
-    if x.is_cuda and x.dtype in DTYPES and x.shape[-1] <= WIDEST and not reasons_against_triton(x.device):
+    if x.shape[-1] == 0:
+        return x
+    if _has_kernel(x):
         from regard.kernels.unit import unit_rows
 
         unit: Tensor = unit_rows(x)
@@ -24,6 +27,12 @@ def _unit(x: Tensor) -> Tensor:
     full = full / peak.masked_fill(zero, 1.0)  # its squares neither overflow nor vanish
     norm = full.masked_fill(zero, 1.0).square().sum(-1, keepdim=True).sqrt()
     return (full / norm).masked_fill(zero, 0.0).to(x.dtype)
+
+
+def _has_kernel(x: Tensor) -> bool:
+    if not x.is_cuda or x.dtype not in DTYPES or x.shape[-1] > WIDEST:
+        return False
+    return not reasons_against_triton(x.device) and not transformed()
 
 
 def cosine(

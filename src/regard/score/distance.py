@@ -4,18 +4,52 @@ softmax(log K) = K / Σ K, so the two pairs are the same function; the logarithm
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from regard.base import ConfigError
-from regard.score.score import Score, check_positive, check_same_width, wide
+from regard.kernels.derivatives import Twice, transformed
+from regard.score.score import Score, check_positive, check_same_width, wide_alike
 
 
 def _distance(query: Tensor, keys: Tensor) -> Tensor:
     """|q_i − k_j|, exact at 0 (no expansion into squares), in float32 or better."""
-    return torch.cdist(wide(query), wide(keys), compute_mode="donot_use_mm_for_euclid_dist")
+    return _with_all_derivatives(_fast_distance, _plain_distance, *wide_alike(query, keys))
+
+
+def _squared_distance(query: Tensor, keys: Tensor) -> Tensor:
+    """|q_i − k_j|², in the same way."""
+    return _with_all_derivatives(lambda *both: _fast_distance(*both).square(), _plain_squares, *wide_alike(query, keys))
+
+
+def _with_all_derivatives(
+    fast: Callable[..., Tensor], plain: Callable[..., Tensor], query: Tensor, keys: Tensor
+) -> Tensor:
+    """torch's own distance has a first derivative, in reverse mode; the others come from the differences [q k d]."""
+    if transformed():
+        return plain(query, keys)
+    made = fast(query, keys)
+    if torch.compiler.is_compiling() or not made.requires_grad:
+        return made
+    result: Tensor = Twice.apply(made, plain, 0.0, query, keys)  # type: ignore[no-untyped-call]
+    return result
+
+
+def _fast_distance(query: Tensor, keys: Tensor) -> Tensor:
+    return torch.cdist(query, keys, compute_mode="donot_use_mm_for_euclid_dist")
+
+
+def _plain_squares(query: Tensor, keys: Tensor) -> Tensor:
+    return (query.unsqueeze(-2) - keys.unsqueeze(-3)).square().sum(-1)
+
+
+def _plain_distance(query: Tensor, keys: Tensor) -> Tensor:
+    squares = _plain_squares(query, keys)
+    is_zero = squares == 0
+    return squares.masked_fill(is_zero, 1.0).sqrt().masked_fill(is_zero, 0.0)  # with the derivative 0 there
 
 
 def inverse_distance(
@@ -40,7 +74,7 @@ def gaussian_kernel(
     >>> gaussian_kernel(torch.tensor([[0.0]]), torch.tensor([[0.0], [2.0]]), log=True)
     tensor([[-0., -2.]])
     """
-    exponent = -(_distance(query, keys) / bandwidth).square() / 2
+    exponent = -_squared_distance(query, keys) / (2 * bandwidth**2)
     return exponent if log else exponent.exp()
 
 

@@ -6,7 +6,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.score.score import DotForm, Prepared, Score, check_positive, check_same_width, check_width, product
+from regard.score.score import (
+    DotForm,
+    Prepared,
+    Score,
+    check_positive,
+    check_same_width,
+    check_type,
+    check_width,
+    product,
+)
 
 
 def dot(query: Float[Tensor, "*#b q d"], keys: Float[Tensor, "*#b k d"]) -> Float[Tensor, "*#b q k"]:
@@ -24,7 +33,7 @@ def scaled_dot(query: Float[Tensor, "*#b q d"], keys: Float[Tensor, "*#b k d"]) 
     >>> scaled_dot(torch.tensor([[1.0, 2.0, 2.0, 0.0]]), torch.tensor([[1.0, 1.0, 1.0, 1.0]]))
     tensor([[2.5000]])
     """
-    return product(query, keys) / math.sqrt(query.shape[-1])
+    return product(query, keys) / math.sqrt(max(1, query.shape[-1]))  # of no width, all products are 0
 
 
 def general(
@@ -64,7 +73,7 @@ class ScaledDot(Score):
     def as_dot(self, query: Tensor, keys: Tensor) -> DotForm:
         """Scale 1/√d."""
         check_same_width("ScaledDot", query, keys)
-        return DotForm(query, keys, 1 / math.sqrt(query.shape[-1]))
+        return DotForm(query, keys, 1 / math.sqrt(max(1, query.shape[-1])))
 
 
 class General(Score):
@@ -79,6 +88,7 @@ class General(Score):
     def prepare(self, keys: Tensor) -> Prepared:
         """W k_j: [*b k query_dim]."""
         check_width("keys", keys, self.weight.shape[1], cure="General(query_dim, key_dim) takes the key width second")
+        check_type("keys", keys, self.weight)
         return Prepared(keys @ self.weight.mT)
 
     def compare(self, query: Tensor, keys: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from regard.base import ConfigError, ShapeError
 from regard.score.additive import additive
-from regard.score.score import Prepared, Score, check_positive, check_width, product
+from regard.score.score import Prepared, Score, check_positive, check_type, check_width, product
 
 
 def location(
@@ -39,7 +39,7 @@ class Location(Score):
         check_width(
             "query", query, self.weight.shape[1], cure="Location(query_dim, max_keys) takes the query width first"
         )
-        return location(query, self.weight.to(query.dtype), keys.shape[-2])
+        return location(query, self.weight, keys.shape[-2])
 
     def extra_repr(self) -> str:
         """Width and table size."""
@@ -69,6 +69,7 @@ class LocationAware(Score):
     def prepare(self, keys: Tensor) -> Prepared:
         """U k_j: [*b k hidden_dim]."""
         check_width("keys", keys, self.to_keys.in_features, cure="LocationAware takes query_dim, key_dim, hidden_dim")
+        check_type("keys", keys, self.to_keys.weight)
         return Prepared(self.to_keys(keys))
 
     def compare(self, query: Tensor, keys: Tensor, previous: Tensor | None = None) -> Tensor:
@@ -76,6 +77,7 @@ class LocationAware(Score):
         check_width(
             "query", query, self.to_query.in_features, cure="LocationAware takes query_dim, key_dim, hidden_dim"
         )
+        check_type("query", query, self.to_query.weight)
         if previous is not None:
             if previous.shape[-1] != keys.shape[-2]:
                 raise ShapeError(

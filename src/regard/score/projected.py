@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from regard.score.score import AdditiveForm, DotForm, Prepared, Score, check_positive, check_width
+from regard.score.score import AdditiveForm, DotForm, Prepared, Score, check_positive, check_type, check_width
 
 
 class Projected(Score):
@@ -25,6 +25,7 @@ class Projected(Score):
     def prepare(self, keys: Tensor) -> Prepared:
         """U k_j, prepared by the score inside."""
         check_width("keys", keys, self.to_keys.in_features, cure="Projected(score, query_dim, key_dim, dim)")
+        check_type("keys", keys, self.to_keys.weight)
         return self.score.prepare(self.to_keys(keys))
 
     def compare(self, query: Tensor, keys: Tensor, **history: Any) -> Tensor:
@@ -46,5 +47,6 @@ class Projected(Score):
 
     def _project(self, query: Tensor) -> Tensor:
         check_width("query", query, self.to_query.in_features, cure="Projected(score, query_dim, key_dim, dim)")
+        check_type("query", query, self.to_query.weight)
         projected: Tensor = self.to_query(query)
         return projected

@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.base import ConfigError, ShapeError
+from regard.kernels.derivatives import without_autocast
 
 
 class Prepared(NamedTuple):
@@ -84,18 +85,51 @@ def wide(x: Tensor) -> Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
+def common_type(*tensors: Tensor | None) -> torch.dtype:
+    """The type that holds the numbers of all tensors without rounding: of bfloat16 and float16, float32.
+
+    >>> common_type(torch.ones(1, dtype=torch.bfloat16), torch.ones(1), None)
+    torch.float32
+    """
+    there = [tensor.dtype for tensor in tensors if tensor is not None]
+    dtype = there[0]
+    for other in there[1:]:
+        dtype = torch.promote_types(dtype, other)
+    return dtype
+
+
+def wide_alike(query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+    """Both in one type, float32 or better: float64, if one of them is."""
+    dtype = torch.promote_types(common_type(query, keys), torch.float32)
+    return query.to(dtype), keys.to(dtype)
+
+
 def product(query: Tensor, keys: Tensor) -> Tensor:
     """q_i · k_j in float32 or better, under autocast too, as fused kernels do."""
-    if torch.is_autocast_enabled(query.device.type):
-        with torch.autocast(query.device.type, enabled=False):
-            return wide(query) @ wide(keys).mT
-    return wide(query) @ wide(keys).mT
+    query, keys = wide_alike(query, keys)
+    with without_autocast(query.device):
+        return query @ keys.mT
 
 
 def check_width(name: str, tensor: Tensor, width: int, *, cure: str) -> None:
     """The last axis of `tensor` has the width that the layer was built for."""
     if tensor.shape[-1] != width:
         raise ShapeError(f"{name} has the wrong width", got=tensor.shape[-1], expected=width, cure=cure)
+
+
+def check_type(name: str, tensor: Tensor, weight: Any) -> None:
+    """`tensor` has the type of the weight that it is multiplied with, or autocast sees to it."""
+    if not isinstance(weight, Tensor) or not weight.is_floating_point() or tensor.dtype == weight.dtype:
+        return  # a layer with other weights, such as a quantised one, knows what to do
+    is_cast = tensor.device.type != "meta" and torch.is_autocast_enabled(tensor.device.type)
+    if is_cast and torch.float64 not in (tensor.dtype, weight.dtype):  # which it leaves alone
+        return
+    raise ConfigError(
+        f"{name} has the wrong type",
+        got=tensor.dtype,
+        expected=f"{weight.dtype}, that of the layer's weights",
+        cure=f"{name}.to({weight.dtype}), or layer.to({tensor.dtype})",
+    )
 
 
 def check_same_width(score: str, query: Tensor, keys: Tensor) -> None:

@@ -25,7 +25,7 @@ from regard.metrics.captions import caption_bleu, score_captions
 from regard.nn.loss import token_loss
 from regard.tasks.caption_loss import doubly_stochastic, hard_loss, twice
 from regard.tasks.features import CHUNK, EncoderConfig, Progress, Viewer
-from regard.tasks.search import Search, check_search, find_best
+from regard.tasks.search import Search, check_search, find_best, search_signature
 from regard.tasks.task import Loss, Score
 
 DATASETS: dict[str, Callable[[], dict[str, Captions]]] = {"flickr8k": flickr8k, "shapes": shapes}
@@ -218,7 +218,7 @@ class Captioning:
             start = time.perf_counter()
             shown = self._plain(model, split)
             encoding = time.perf_counter() - start
-            figures = {"loss": self._mean_loss(model, split, shown)}
+            figures = {"loss": self._mean_loss(model, split, shown, how)}
             start = time.perf_counter() - encoding
             found = [several[0] for several in self._search(model, shown, how)]
             seconds = time.perf_counter() - start
@@ -232,7 +232,9 @@ class Captioning:
             figures |= judged.figures
             texts = [" ".join(words) for words in outputs]
             details = {"split": split, "count": len(outputs), "seconds": seconds, "outputs": texts}
-            details |= {"signatures": judged.signatures, "missing": judged.missing}
+            found_by = "|".join([search_signature(how), *_places_signature(model, how)])
+            signatures = {name: f"{signature}|{found_by}" for name, signature in judged.signatures.items()}
+            details |= {"signatures": signatures, "missing": judged.missing}
             figures["captions_per_second"] = len(outputs) / seconds
         else:
             scored = caption_bleu(outputs, references)
@@ -279,7 +281,7 @@ class Captioning:
         check_search(how)
         found: list[list[Hypothesis]] = []
         for part in torch.split(shown, max(1, how.batch_tokens // (4 * how.beams))):
-            state = model.init_state(model.encode(part))
+            state = model.init_state(model.encode(part), **_looking(how))
             options: dict[str, Any] = {
                 "batch": len(part), "bos": BOS, "eos": EOS, "max_steps": self.config.max_words,
                 "min_steps": how.min_steps, "forbidden": (PAD, BOS, UNK),
@@ -287,13 +289,13 @@ class Captioning:
             found += find_best(model, state, how, **options)
         return found
 
-    def _mean_loss(self, model: nn.Module, split: str, shown: Float[Tensor, "m k d"]) -> float:
+    def _mean_loss(self, model: nn.Module, split: str, shown: Float[Tensor, "m k d"], how: Search) -> float:
         """Nats a token, without smoothing."""
         device = _device(model)
         total, count = torch.zeros((), dtype=torch.float64, device=device), 0
         for batch in evaluation_batches(self._encoded(split), max_tokens=4096, source_eos=False):
             here = batch.to(device)
-            out = model(shown[here.source[:, 0]], here.inputs)
+            out = model(shown[here.source[:, 0]], here.inputs, **_looking(how))
             total += token_loss(out.logits, here.targets, ignore=PAD)
             count += batch.num_tokens
         return total.item() / max(count, 1)
@@ -341,6 +343,17 @@ class Captioning:
         across = right + torch.where(coin.unsqueeze(1) > 0, size.flip(0), size)  # [b s]
         rows, columns = (down + size).view(-1, 1, len(size), 1), across.view(-1, 1, 1, len(size))
         return store[numbers.view(-1, 1, 1, 1), torch.arange(3, device=device).view(1, 3, 1, 1), rows, columns]
+
+
+def _looking(how: Search) -> dict[str, str]:
+    """What the model is called with, where the search says where hard attention looks."""
+    return {} if how.places is None else {"at_test": how.places}
+
+
+def _places_signature(model: nn.Module, how: Search) -> list[str]:
+    """Where a model that draws places in training looked when it was judged; nothing for all others."""
+    own = getattr(model, "at_test", None)
+    return [] if own is None else [f"places:{how.places or own}"]
 
 
 def _device(model: nn.Module) -> torch.device:

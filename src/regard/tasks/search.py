@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -35,6 +35,7 @@ class Search:
     top_p: float = 1.0
     seed: int = 0
     replace_unknown: bool = False  # an unknown word becomes the source word with the largest weight (Luong 2015)
+    places: Literal["expected", "argmax"] | None = None  # captions, hard attention: where to look; None: model.at_test
     batch_tokens: int = 4096
 
 
@@ -96,6 +97,21 @@ def check_search(how: Search) -> None:
         raise ConfigError(
             "consensus", got=f"temperature {how.temperature}", expected="a search", cure="temperature=None"
         )
+
+
+def search_signature(how: Search) -> str:
+    """What the search adds to the signature of a figure; settings that do nothing are left out.
+
+    >>> search_signature(Search(40, length_penalty=0.0, consensus=0.7))
+    'search:beams=40,length_penalty=0,consensus=0.7'
+    """
+    if how.beams == 1 and not how.no_repeat:
+        parts = ["greedy"]
+    else:
+        parts = [f"beams={how.beams}", f"length_penalty={how.length_penalty:g}"]
+        parts += [] if how.consensus is None else [f"consensus={how.consensus:g}"]
+    parts += [f"{name}={getattr(how, name)}" for name in ("no_repeat", "min_steps") if getattr(how, name)]
+    return f"search:{','.join(parts)}"
 
 
 def _hypotheses(
