@@ -3,8 +3,8 @@
     make bench
     python benchmarks/additive_cpu.py --batch 4 --length 512 --width 256
 
-Outputs and gradients are compared with float64 before anything is timed. Memory is the peak beyond what the process had
-before (Linux), each way in a process of its own. A row is added to results/additive_cpu.csv.
+Outputs and gradients are compared with float64 before anything is timed: see gate.py. Memory is the peak beyond what
+the process had before (Linux), each way in a process of its own. A row is added to results/additive_cpu.csv.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 import torch
+from gate import check_results, describe
 from timing import append, ratio, side_by_side
 from torch import Tensor
 
@@ -97,9 +98,11 @@ def main() -> None:
     given = inputs(*sizes)
     outer = torch.randn_like(given[2])
     wanted = exact(given, outer)
-    for found, expected in zip(both("blocked", given, outer), wanted, strict=True):
-        error = ((found.double() - expected).norm() / expected.norm()).item()
-        assert error < 5e-6, f"wrong by {error:.1e} of the norm"
+    names = ("output", "query", "keys", "values", "v")
+    results = {name: dict(zip(names, both(name, given, outer), strict=True)) for name in WAYS}
+    errors = check_results(results, eager=results["reference"], exact=dict(zip(names, wanted, strict=True)))
+    print(describe(errors))
+    del results
     bare = [part.detach() for part in given]
     print(f"additive attention, {tuple(sizes)} (batch, length, width), {torch.get_num_threads()} threads, float32")
     row: dict[str, object] = {"size": "x".join(map(str, sizes))}

@@ -3,18 +3,22 @@
     python benchmarks/attention_gpu.py [gate] [additive] [dots] [weights] [length] [--seed N]
     compute-sanitizer --tool memcheck python benchmarks/attention_gpu.py gate --draws 1     # or racecheck
 
-Every part checks its results against float64 before it times anything; a wrong one ends the program. Times are medians
+Every part checks its results, and the gradients that it times, against float64 before it times anything (gate.py); a
+wrong one ends the program. Times are medians
 over many runs, measured with events; memory is the peak beyond the inputs. The ceilings of the chip are measured in the
 same run. Rows are added to results/attention_gpu.csv.
 """
 
 import argparse
+import copy
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
+from gate import Results, WrongResult, check_results, describe, relative_error
 from timing import append
 from torch import Tensor
 from torch.nn.attention.flex_attention import flex_attention
@@ -113,8 +117,14 @@ def keep(part: str, size: str, name: str, **figures: float) -> None:
     )
 
 
-def error(found: Tensor, exact: Tensor) -> float:
-    return ((found.double() - exact.double()).norm() / exact.double().norm()).item()
+def results_of(call: Callable[..., Tensor], given: list[Tensor], outer: Tensor) -> Results:
+    """The output, and the gradients of all that is given."""
+    out = call(*given)
+    return {"output": out, "gradients": torch.autograd.grad(out, given, outer.to(out.dtype))}
+
+
+def in_double(given: list[Tensor]) -> list[Tensor]:
+    return [part.detach().double().requires_grad_() for part in given]
 
 
 def gate_additive(draws: int = 4) -> None:
@@ -135,7 +145,7 @@ def gate_additive(draws: int = 4) -> None:
             for which, call in enumerate((summed, ours)):
                 out = call(*given)
                 results = [out, *torch.autograd.grad(out, given, outer)]
-                found[which, draw] = torch.tensor([error(a, b) for a, b in zip(results, wanted, strict=True)])
+                found[which, draw] = torch.tensor([relative_error(a, b) for a, b in zip(results, wanted, strict=True)])
         typical = found.square().mean(1).sqrt()
         worst, ratios = (found[1] / found[0]).amax(0).tolist(), (typical[1] / typical[0]).tolist()
         print(f"{n, q, k, width} × {scale}, v × {weight}, {dtype}: output, query, keys, values, v")
@@ -143,7 +153,7 @@ def gate_additive(draws: int = 4) -> None:
             print(f"  {which:6}", *(f"{each:.1e}" for each in figures))
         print("  ratio ", *(f"{each:7.2f}" for each in ratios), "  worst draw", *(f"{each:.2f}" for each in worst))
         if not max(ratios) <= 2:
-            raise SystemExit("wrong")
+            raise WrongResult(f"fused additive attention is wrong at {n, q, k, width}; nothing was timed")
 
 
 def ceilings() -> dict[str, float]:
@@ -161,9 +171,9 @@ def gate_rows() -> None:
     query, keys = (torch.randn(3, 70, 48, device=CUDA, dtype=torch.bfloat16) for _ in range(2))
     rows = torch.tensor([69, 3], device=CUDA)
     exact = (query[:, rows].double() @ keys.double().mT / 7).softmax(-1)
-    found = {"weights": error(dot_weights(query, keys, scale=1 / 7, rows=rows), exact)}
+    found = {"weights": relative_error(dot_weights(query, keys, scale=1 / 7, rows=rows), exact)}
     exact = query.double() / query.double().norm(dim=-1, keepdim=True)
-    found["unit"] = error(unit_rows(query), exact)
+    found["unit"] = relative_error(unit_rows(query), exact)
     given = inputs(5, 40, 24)
     lengths = torch.tensor([40, 3, 0, 17, 1], device=CUDA)
     context, log_sum = fused_additive(given[0][:, :1], *given[1:], lengths=lengths)
@@ -173,8 +183,8 @@ def gate_rows() -> None:
     causal, _ = fused_additive(*given, causal=True, window=(9, 0), dropout=0.1)
     causal.sum().backward()
     print("  gate", {name: f"{value:.1e}" for name, value in found.items()})
-    if max(found.values()) > 5e-3:
-        raise SystemExit("wrong")
+    if not max(found.values()) <= 5e-3:
+        raise WrongResult("weights of some rows, or rows of length one, are wrong; nothing was timed")
 
 
 def gate_part(draws: int = 4) -> None:
@@ -183,11 +193,21 @@ def gate_part(draws: int = 4) -> None:
     gate_rows()
 
 
+def gate_size(ways: dict[str, Callable[..., Tensor]], length: int, width: int) -> None:
+    """One item at the length and width that are timed: all ways against float64, beside plain PyTorch."""
+    given = inputs(1, length, width)
+    outer = torch.randn_like(given[2])
+    exact = results_of(eager, in_double(given), outer)
+    found = {name: results_of(call, given, outer) for name, call in ways.items()}
+    print(describe(check_results(found, eager=results_of(eager, given, outer), exact=exact)))
+
+
 def additive_part() -> None:
     gate_additive()
     for batch, heads, length, width in ADDITIVE:
         torch._dynamo.reset()
         compiled = torch.compile(eager, dynamic=False)
+        gate_size({"compiled": compiled, "triton": ours}, min(length, 1024), width)
         n = batch * heads
         given = inputs(n, length, width)
         outer = torch.randn_like(given[2])
@@ -220,6 +240,27 @@ def additive_part() -> None:
             keep("additive", f"{batch}x{heads}x{length}x{width}", name, **times, rate=rate)
 
 
+def gate_dots(name: str, score: Any, width: int, call: Callable[..., Tensor] | None = None) -> None:
+    """`attend`, or another call, against scores written out in float64, beside the same in bfloat16.
+
+    The length is a smaller one, of the same kernels: all scores of the timed one do not fit in float64.
+    """
+    given = [torch.randn(1, 4, 1024, width, device=CUDA, dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
+    outer = torch.randn_like(given[2])
+    wide = copy.deepcopy(score).double()
+
+    def written(score: Any) -> Callable[..., Tensor]:
+        return lambda q, k, v: attend(q, k, v, score=score, impl="reference", need_weights=False).context
+
+    def through(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return attend(q, k, v, score=score, need_weights=False).context
+
+    exact = results_of(written(wide), in_double(given), outer)
+    found = {name: results_of(call or through, given, outer)}
+    plain = results_of(written(score), given, outer)
+    print(describe(check_results(found, eager=plain, exact=exact, rounding=2.0**-7)))
+
+
 def dots_part(batch: int = 4, heads: int = 16, length: int = 8192, width: int = 128) -> None:
     """attend beside the bare kernel on the same, already transformed, inputs."""
     shape = batch, heads, length, width
@@ -241,7 +282,7 @@ def dots_part(batch: int = 4, heads: int = 16, length: int = 8192, width: int = 
         def through() -> Tensor:
             return attend(query, prepared, values, score=score, need_weights=False).context  # noqa: B023
 
-        assert error(through(), bare()) < 5e-3
+        gate_dots(name, score, width)
         with torch.no_grad():
             times = [milliseconds(call) for call in (bare, through, bare, through)]
         first, second = min(times[0], times[2]), min(times[1], times[3])
@@ -253,6 +294,7 @@ def dots_part(batch: int = 4, heads: int = 16, length: int = 8192, width: int = 
         print(f"  with backward {both[1] / both[0]:.3f} ×")
         keep("dots", "x".join(map(str, shape)), name, forward=second, both=both[1], rate=second / first)
     flex = torch.compile(flex_attention)
+    gate_dots("FlexAttention", ScaledDot(), width, lambda q, k, v: flex(q, k, v))
     with torch.no_grad():
         alone = milliseconds(lambda: flex(query, keys, values))
     print(f"FlexAttention {shape}: {alone:.3f} ms, {4 * batch * heads * length**2 * width / alone / 1e9:.0f} TFLOP/s")
@@ -267,7 +309,10 @@ def weights_part(batch: int = 4, heads: int = 16, length: int = 8192, width: int
     score, align, rows = ScaledDot(), Softmax(), list(range(0, length, length // 16))
     some = weights_beside(query, keys, values, score, align, None, None, rows=rows)
     exact = ((query[:1, :2, rows].double() @ keys[:1, :2].double().mT) / math.sqrt(width)).softmax(-1)
-    assert error(some[:1, :2], exact) < 5e-3
+    every = weights_beside(query[:1, :2], keys[:1, :2], values[:1, :2], score, align, None, None)
+    found = {"16 rows": {"weights": some[:1, :2]}, "all": {"weights": every[..., rows, :]}}
+    plain = {"weights": (query[:1, :2, rows] @ keys[:1, :2].mT).mul_(1 / math.sqrt(width)).softmax(-1)}
+    print(describe(check_results(found, eager=plain, exact={"weights": exact}, rounding=2.0**-7)))
     plain = milliseconds(lambda: attend(query, keys, values, need_weights=False))
     extra = milliseconds(lambda: weights_beside(query, keys, values, score, align, None, None, rows=rows))
     print(
@@ -281,6 +326,8 @@ def weights_part(batch: int = 4, heads: int = 16, length: int = 8192, width: int
 
 def length_part(heads: int = 8, width: int = 64) -> None:
     """Time and memory against length, forward and backward: linear memory, quadratic time."""
+    gate_size({"triton": ours}, LENGTHS[0], width)
+    gate_size({"triton": ours}, LENGTHS[1], width)
     for length in LENGTHS:
         given = inputs(heads, length, width)
         both = run_both(ours, given, torch.randn_like(given[2]))

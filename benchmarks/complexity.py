@@ -5,6 +5,8 @@
 n is the length, d the width, k the width of a kernel, r the size of a neighbourhood. Each layer runs forward at growing
 n, d, k or r while the rest stays; the slope of log(time) against log(size) is the exponent. Layers are bare: no
 projections in the attentions, since they cost n·d² in all of them alike. Rows go to results/complexity.csv.
+
+Before anything is timed, each layer is compared with its formula, written out in float64: see gate.py.
 """
 
 import statistics
@@ -12,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
+from gate import check_results, describe
 from timing import append, side_by_side
 from torch import Tensor, nn
 
@@ -20,32 +24,55 @@ from regard import attend
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def self_attention(n: int, d: int, _: int) -> Callable[[], Tensor]:
+Call = Callable[[], Tensor]
+Formula = Callable[[torch.dtype], Tensor]  # the layer as it is written down, in a precision
+
+
+def self_attention(n: int, d: int, _: int) -> tuple[Call, Formula]:
     x = torch.randn(1, n, d, device=DEVICE)
-    return lambda: attend(x, x, x, need_weights=False).context
+    return lambda: attend(x, x, x, need_weights=False).context, lambda dtype: written_out(x.to(dtype))
 
 
-def restricted(n: int, d: int, r: int) -> Callable[[], Tensor]:
+def restricted(n: int, d: int, r: int) -> tuple[Call, Formula]:
     """Each query sees the keys of its own neighbourhood of r: as many small attentions as there are."""
     x = torch.randn(1, n // r, r, d, device=DEVICE)
-    return lambda: attend(x, x, x, need_weights=False).context
+    return lambda: attend(x, x, x, need_weights=False).context, lambda dtype: written_out(x.to(dtype))
 
 
-def recurrent(n: int, d: int, _: int) -> Callable[[], Tensor]:
+def written_out(x: Tensor) -> Tensor:
+    """Attention as its formula says."""
+    return (x @ x.mT / x.shape[-1] ** 0.5).softmax(-1) @ x
+
+
+def recurrent(n: int, d: int, _: int) -> tuple[Call, Formula]:
     layer, x = nn.RNN(d, d, batch_first=True, device=DEVICE), torch.randn(8, n, d, device=DEVICE)
-    return lambda: layer(x)[0]
+
+    def step_by_step(dtype: torch.dtype) -> Tensor:
+        names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
+        from_input, from_state, *biases = (getattr(layer, name).detach().to(dtype) for name in names)
+        states = [torch.zeros(len(x), d, device=DEVICE, dtype=dtype)]
+        for word in x.to(dtype).unbind(1):
+            states.append((word @ from_input.T + states[-1] @ from_state.T + sum(biases)).tanh())
+        return torch.stack(states[1:], 1)
+
+    return lambda: layer(x)[0], step_by_step
 
 
-def convolution(n: int, d: int, k: int) -> Callable[[], Tensor]:
+def convolution(n: int, d: int, k: int) -> tuple[Call, Formula]:
     layer, x = nn.Conv1d(d, d, k, padding=k // 2, device=DEVICE), torch.randn(1, d, n, device=DEVICE)
-    return lambda: layer(x)
+
+    def windows(dtype: torch.dtype) -> Tensor:
+        seen = F.pad(x.to(dtype), (k // 2, k // 2)).unfold(-1, k, 1)  # [1 d n k]
+        return torch.einsum("bink,oik->bon", seen, layer.weight.to(dtype)) + layer.bias.to(dtype)[:, None]
+
+    return lambda: layer(x), windows
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer, its theory, and the sizes at which arithmetic, not overhead, decides."""
+    """A layer with its formula in float64, its theory, and the sizes at which arithmetic, not overhead, decides."""
 
-    build: Callable[[int, int, int], Callable[[], Tensor]]
+    build: Callable[[int, int, int], tuple[Call, Formula]]
     theory: str
     exponents: dict[str, int]
     base: dict[str, int]
@@ -72,14 +99,28 @@ def slope(sizes: list[int], seconds: list[float]) -> float:
 
 
 @torch.no_grad()
+def gate() -> None:
+    """Every layer at a small size against its formula; eager is the formula in float32, as plain PyTorch has it."""
+    plain = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = False
+    for name, layer in LAYERS.items():
+        torch.manual_seed(0)
+        call, formula = layer.build(32, 16, 4 if "r" in layer.sizes else 5)
+        eager, exact = ({"output": formula(dtype)} for dtype in (torch.float32, torch.float64))
+        print(describe(check_results({name: {"output": call()}}, eager=eager, exact=exact)))
+    torch.backends.cudnn.allow_tf32 = plain
+
+
+@torch.no_grad()
 def main() -> None:
+    gate()
     print(f"on {DEVICE}, {torch.get_num_threads()} threads\n")
     print(f"{'layer':22}{'theory':10}fitted exponents")
     for name, layer in LAYERS.items():
         found = {}
         for letter, sizes in layer.sizes.items():
             settings = [layer.base | {letter: size} for size in sizes]
-            calls = [layer.build(s["n"], s["d"], s.get("k", s.get("r", 0))) for s in settings]
+            calls = [layer.build(s["n"], s["d"], s.get("k", s.get("r", 0)))[0] for s in settings]
             times = side_by_side({str(number): call for number, call in enumerate(calls)}, rounds=9)
             found[letter] = slope(sizes, [statistics.median(each) for each in times.values()])
         shown = "   ".join(f"{letter}: {value:.2f} ({layer.exponents[letter]})" for letter, value in found.items())

@@ -1,81 +1,134 @@
-"""Training RAM on one GPU: ours beside the plain way, in which a Python loop cuts every glimpse out of every picture.
+"""Training RAM on one GPU: ours beside a port in plain PyTorch, eager beside eager and captured beside captured.
 
     python benchmarks/glimpses_gpu.py [--check]
 
 Canvases of 60×60 with clutter, painted beforehand and given to all; 8 glimpses of 12×12 in three scales, LSTM core;
-forward, backward, clipping and Adam. "plain" is written in the manner of public implementations: glimpse after
-glimpse, slices of padded pictures, pooled and stacked, everything in the graph of gradients. "eager" is ours without,
-"captured" with a recorded graph, and "painting" also makes new canvases for each step. Before anything is timed, all
-must see the same patches and have the same loss and gradients, with the same weights on the same path; `--check` does
-only that, on a CPU too. Rows are added to results/glimpses_gpu.csv.
+forward, backward, clipping and fused Adam, by the same steps, in float32 without TF32. The port goes glimpse after
+glimpse, with everything in the graph of gradients, and cuts whole pixels out of padded pictures: "vectorised" for all
+pictures at once by indexing, and "loop" for one picture after the other, in the manner of public implementations.
+Ratios refer to the vectorised port, run eagerly. "painting" also makes new canvases for each step.
+
+Before anything is timed, patches and gradients of every way are compared with the port in float64, with the same
+weights on the same path: see gate.py. `--check` does only that, on a CPU too. Rows are added to
+results/glimpses_gpu.csv.
 """
 
 import argparse
 import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
+from gate import Results, check_results, describe
 from timing import append, ratio, side_by_side
-from torch import Tensor, nn
+from torch import Tensor
 from torch.distributions import Normal
+from updates import Updates
 
 from regard.data.canvas import Canvas, paint
 from regard.data.digits import digits
 from regard.data.pictures import Pictures, Rows
 from regard.models.ram import RAM, ram_60
 from regard.nn.retina import retina
+from regard.tasks import Loss
 from regard.tasks.classification import Classification, ClassificationConfig
-from regard.train import Train, World
-from regard.train.masters import Masters
-from regard.train.optim import build_optimiser
-from regard.train.step import CapturedStepper, Stepper
+from regard.tasks.judging import judge
+from regard.train import Train
 
 SIZE, DIGITS = 60, 1297  # one canvas for each digit of the sample
 CANVAS = Canvas(SIZE, clutter=4)
 CONFIG = replace(ram_60(), core="lstm")
 BATCHES = (128, 1024)
+PLACES = SIZE * 2.0**-23  # pixels: how exactly float32 knows a place, and so what is read between pixels
+
+Look = Callable[[Tensor, Tensor, int, int], Tensor]
 
 
-def foveate(images: Tensor, where: Tensor, size: int, scales: int) -> Tensor:
-    """Patch after patch, picture after picture: corners rounded to whole pixels, slices of a padded picture."""
-    side, patches = images.shape[-1], []
-    corners = (0.5 * (where + 1) * side).round().long()
+def corners(where: Tensor, side: int, wide: int) -> Tensor:
+    """Top left corners (x, y) of patches in a picture that is padded by `wide`: rounded to whole pixels."""
+    return (0.5 * (where + 1) * side).round().long() + wide - wide // 2
+
+
+def loop(images: Tensor, where: Tensor, size: int, scales: int) -> Tensor:
+    """Patch after patch, picture after picture: slices of a padded picture."""
+    patches = []
     for scale in range(scales):
         wide = size * 2**scale
         padded = F.pad(images, (wide, wide, wide, wide))
-        cut = []
-        for number, (x, y) in enumerate(corners.tolist()):
-            top, left = y + wide - wide // 2, x + wide - wide // 2
-            cut.append(padded[number, :, top : top + wide, left : left + wide])
+        places = corners(where, images.shape[-1], wide).tolist()
+        cut = [padded[n, :, top : top + wide, left : left + wide] for n, (left, top) in enumerate(places)]
         patches.append(F.avg_pool2d(torch.stack(cut), 2**scale))
     return torch.cat(patches, 1)
 
 
-def plain_loss(model: RAM, images: Tensor, labels: Tensor, path: Tensor | None = None) -> Tensor:
-    """The hybrid loss, glimpse after glimpse; `path` forces the places."""
+def vectorised(images: Tensor, where: Tensor, size: int, scales: int) -> Tensor:
+    """The same for all pictures at once: rows and columns of every patch are an index."""
+    patches = []
+    number = torch.arange(len(images), device=images.device)[:, None, None]
+    for scale in range(scales):
+        wide = size * 2**scale
+        padded = F.pad(images, (wide, wide, wide, wide))
+        left, top = corners(where, images.shape[-1], wide).unbind(1)
+        offsets = torch.arange(wide, device=images.device)
+        rows, columns = top[:, None] + offsets, left[:, None] + offsets  # [b wide]
+        cut = padded[number, :, rows[:, :, None], columns[:, None, :]]  # [b wide wide c]
+        patches.append(F.avg_pool2d(cut.permute(0, 3, 1, 2), 2**scale))
+    return torch.cat(patches, 1)
+
+
+def port_loss(model: Any, images: Tensor, labels: Tensor, look: Look, path: Tensor | None = None) -> Tensor:
+    """The hybrid loss, glimpse after glimpse, summed over pictures; `path` forces the places."""
     config, batch = model.config, len(images)
-    state, where = model.core.init_state(batch), torch.zeros(batch, 2, device=images.device)
+    state, where = model.core.init_state(batch), images.new_zeros(batch, 2)
     log_probabilities, baselines = [], []
     for step in range(config.glimpses):
         if step > 0:
-            mean = model.location(state[0].detach())
-            policy = Normal(mean, config.sigma)
-            point = policy.sample() if path is None else path[:, step]
+            mean = model.location.layers(state[0].detach()).tanh()
+            policy = Normal(mean, config.sigma, validate_args=False)
+            drawn = mean.detach() + config.sigma * torch.randn_like(mean)
+            point = drawn if path is None else path[:, step]
             log_probabilities.append(policy.log_prob(point).sum(1))
             baselines.append(model.baseline(state[0].detach()).squeeze(1))
             where = point.clamp(-1, 1)
         elif path is not None:
             where = path[:, 0]
-        seen = foveate(images, where, config.size, config.scales)
+        seen = look(images, where, config.size, config.scales)
         state = model.core.step(model.glimpse(seen, where), state)
     logits = model.action(state[0])
-    reward = (logits.detach().argmax(1) == labels).float().unsqueeze(1)
+    reward = (logits.detach().argmax(1) == labels).to(logits.dtype).unsqueeze(1)
     expected, log_probability = torch.stack(baselines, 1), torch.stack(log_probabilities, 1)
-    policy_loss = -((reward - expected.detach()) * log_probability).sum(1).mean()
-    baseline_loss = (reward - expected).square().sum(1).mean()
-    return F.cross_entropy(logits, labels) + policy_loss + baseline_loss
+    policy_loss = -((reward - expected.detach()) * log_probability).sum()
+    baseline_loss = (reward - expected).square().sum()
+    return F.cross_entropy(logits, labels, reduction="sum") + policy_loss + baseline_loss
+
+
+class Port(Classification):
+    """The task with the loss of the port; `path` forces the places."""
+
+    def __init__(
+        self, pool: Pictures, look: Look, path: Tensor | None = None, dtype: torch.dtype = torch.float32
+    ) -> None:
+        super().__init__(ClassificationConfig(), splits={"train": pool})
+        self.pool, self.look, self.path, self.dtype = pool, look, path, dtype
+
+    def loss(self, model: Callable[..., Any], batch: Rows) -> Loss:
+        """The loss of one batch."""
+        images = self.pool.images[batch.rows].to(self.dtype) / 255
+        return Loss(port_loss(model, images, self.pool.labels[batch.rows], self.look, self.path))
+
+
+class Forced(Classification):
+    """Our task on a path that is given."""
+
+    path: Tensor
+
+    def loss(self, model: Callable[..., Any], batch: Rows) -> Loss:
+        """The loss of one batch."""
+        images, labels = self.shown(batch.rows)
+        return judge(model(images, where=self.path), labels, self.config)
 
 
 def canvases() -> Pictures:
@@ -85,30 +138,39 @@ def canvases() -> Pictures:
     return Pictures((painted.images * 255).round().to(torch.uint8), painted.labels, pool.classes)
 
 
-def check(device: torch.device, pool: Pictures) -> None:
-    """The same patches, loss and gradients on whole pixels."""
+def same_model(dtype: torch.dtype = torch.float32) -> RAM:
+    """The model, with the same weights every time."""
     torch.manual_seed(0)
-    model = RAM(CONFIG).to(device)
-    images, labels = pool.images[:64].to(device).float() / 255, pool.labels[:64].to(device)
-    path = torch.randint(0, SIZE + 1, (64, CONFIG.glimpses, 2), device=device) * (2 / SIZE) - 1
-    for step in range(CONFIG.glimpses):
-        ours = retina(images, path[:, step], size=CONFIG.size, scales=CONFIG.scales)
-        worst = (ours - foveate(images, path[:, step], CONFIG.size, CONFIG.scales)).abs().max().item()
-        assert worst < 1e-4, f"glimpse {step} shows something else, by {worst}"
-    task = Classification(ClassificationConfig(), splits={"train": pool})
-    found = []
-    for loss in (
-        task.judged(model(images, where=path), labels.unsqueeze(1)).total / 64,
-        plain_loss(model, images, labels, path),
-    ):
-        model.zero_grad()
-        loss.backward()
-        found.append((loss.item(), torch.cat([p.grad.flatten() for p in model.parameters()])))
-    (ours, our_gradient), (theirs, their_gradient) = found
-    apart = ((our_gradient - their_gradient).norm() / their_gradient.norm()).item()
-    assert abs(ours - theirs) < 1e-3 * abs(theirs), f"other losses: {ours} and {theirs}"
-    assert apart < 1e-2, f"other gradients, by {apart}"
-    print(f"losses {ours:.5f} and {theirs:.5f}, gradients apart by {apart:.1e} of their norm")
+    return RAM(CONFIG).to(dtype).train()
+
+
+def gate(device: torch.device, pool: Pictures, number: int = 64) -> None:
+    """Refuse to time ways that see other patches or have other gradients than the port in float64."""
+    pool = pool.to(device)
+    images = pool.images[:number].float() / 255
+    torch.manual_seed(1)
+    path = torch.randint(0, SIZE + 1, (number, CONFIG.glimpses, 2), device=device) * (2 / SIZE) - 1  # whole pixels
+    found: dict[str, Results] = {}
+    looks: dict[str, Look] = {"port, loop": loop, "port, vectorised": vectorised}
+    looks["regard"] = lambda images, where, size, scales: retina(images, where, size=size, scales=scales)
+    tasks: dict[str, Any] = {"port, loop": Port(pool, loop, path), "port, vectorised": Port(pool, vectorised, path)}
+    tasks["regard"] = Forced(ClassificationConfig(), splits={"train": pool})
+    tasks["regard"].path = path
+    batch = Rows(torch.arange(number, device=device))
+
+    def results(look: Look, task: Any, dtype: torch.dtype, capture: bool) -> Results:
+        patches = [look(images.to(dtype), path[:, step].to(dtype), CONFIG.size, CONFIG.scales) for step in range(3)]
+        run = Updates(same_model(dtype), task, Train(capture=capture), device)
+        run.update(batch)
+        return {"patches": patches, "gradients": run.gradients()}
+
+    exact = results(loop, Port(pool, loop, path.double(), torch.float64), torch.float64, False)
+    for name, task in tasks.items():
+        for capture in (False, True):
+            if not capture or (device.type == "cuda" and name != "port, loop"):
+                way = f"{name}, {'captured' if capture else 'eager'}"
+                found[way] = results(looks[name], task, torch.float32, capture)
+    print(describe(check_results(found, eager=found["port, loop, eager"], exact=exact, rounding=PLACES)), flush=True)
 
 
 def rows(batch: int) -> Iterator[Rows]:
@@ -117,65 +179,54 @@ def rows(batch: int) -> Iterator[Rows]:
         yield Rows(torch.randint(0, DIGITS, (batch,), generator=chance))
 
 
-def ours(batch: int, pool: Pictures, *, capture: bool, painting: bool = False) -> Callable[[], None]:
+def updates(batch: int, task: Any, *, capture: bool) -> Callable[[], None]:
     """One update after the other, by the trainer's own steps."""
-    settings, device = Train(capture=capture), torch.device("cuda")
-    config = ClassificationConfig(canvas=CANVAS if painting else Canvas())
-    task = Classification(config, splits={"train": digits()["train"] if painting else pool})
-    torch.manual_seed(0)
-    model = RAM(CONFIG).to(device).train()
-    masters = Masters(model, half=False)
-    optimiser = build_optimiser(masters.full, settings, capturable=capture)
-    kind = CapturedStepper if capture else Stepper
-    stepper = kind(masters, task, optimiser, settings, World(device=device), None)
-    source = rows(batch)
-    return lambda: stepper.update([next(source)], batch, settings.lr, 1)
+    run, source = Updates(same_model(), task, Train(capture=capture), torch.device("cuda")), rows(batch)
+    return lambda: run.update(next(source))
 
 
-def plain(batch: int, pool: Pictures) -> Callable[[], None]:
-    """One update after the other, in the plain way."""
-    here = pool.to("cuda")
-    torch.manual_seed(0)
-    model = RAM(CONFIG).to("cuda").train()
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
-    source = rows(batch)
-
-    def update() -> None:
-        chosen = next(source).rows.to("cuda")
-        loss = plain_loss(model, here.images[chosen].float() / 255, here.labels[chosen])
-        optimiser.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
-
-    return update
+def ways_of(batch: int, pool: Pictures) -> dict[str, Callable[[], None]]:
+    """All ways, the one that ratios refer to first, eager before captured."""
+    there = pool.to("cuda")
+    tasks = {
+        "port, vectorised": Port(there, vectorised),
+        "regard": Classification(ClassificationConfig(), splits={"train": pool}),
+    }
+    eager = {f"{name}, eager": updates(batch, task, capture=False) for name, task in tasks.items()}
+    captured = {f"{name}, captured": updates(batch, task, capture=True) for name, task in tasks.items()}
+    painting = Classification(ClassificationConfig(canvas=CANVAS), splits={"train": digits()["train"]})
+    return {
+        **eager,
+        "port, loop, eager": updates(batch, Port(there, loop), capture=False),
+        **captured,
+        "regard, captured, painting": updates(batch, painting, capture=True),
+    }
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--check", action="store_true", help="only compare, on a CPU if there is no GPU")
-    only = arguments.parse_args().check
+    arguments.add_argument("--no-save", dest="save", action="store_false", help="add nothing to the results")
+    asked = arguments.parse_args()
+    torch.backends.cudnn.allow_tf32 = False  # torch allows it to cuDNN's LSTM, which only ours calls
     pool = canvases()
-    check(torch.device("cuda" if torch.cuda.is_available() else "cpu"), pool)
-    if only:
+    gate(torch.device("cuda" if torch.cuda.is_available() else "cpu"), pool)
+    if asked.check:
         return
     if not torch.cuda.is_available():
-        raise SystemExit("timing needs a CUDA device")
+        raise SystemExit("timing needs a CUDA device; --check compares without one")
     for batch in BATCHES:
-        ways = {
-            "plain": plain(batch, pool),
-            "eager": ours(batch, pool, capture=False),
-            "captured": ours(batch, pool, capture=True),
-            "captured, painting": ours(batch, pool, capture=True, painting=True),
-        }
-        seconds = side_by_side(ways, rounds=10)
-        for way, times in seconds.items():
-            speed, quicker = batch / statistics.median(times), ratio(seconds["plain"], times)
-            print(f"  batch {batch:5} {way:20} {speed:10,.0f} pictures a second, {quicker:.1f} ×")
-            append(
-                "glimpses_gpu.csv",
-                [{"batch": batch, "way": way, "per_second": round(speed), "ratio": round(quicker, 2)}],
-            )
+        seconds = side_by_side(ways_of(batch, pool), rounds=10)
+        quicker_than = partial(ratio, seconds["port, vectorised, eager"])
+        figures = {way: (batch / statistics.median(times), quicker_than(times)) for way, times in seconds.items()}
+        for way, (speed, quicker) in figures.items():
+            print(f"  batch {batch:5} {way:28} {speed:10,.0f} pictures a second, {quicker:.2f} ×", flush=True)
+        if asked.save:
+            append("glimpses_gpu.csv", [
+                {"batch": batch, "way": way, "per_second": round(speed), "ratio": round(quicker, 2),
+                 "ratio_to": "port, vectorised, eager"}
+                for way, (speed, quicker) in figures.items()
+            ])  # fmt: skip
 
 
 if __name__ == "__main__":

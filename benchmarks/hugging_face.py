@@ -7,6 +7,7 @@ them after the layers only; Pegasus is the same code with the norms before the l
 `transformers` is a peer and not a dependency of regard: pip install transformers, best in an environment of its own.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -18,14 +19,9 @@ from regard.attention.position import sinusoid
 from regard.data import BOS, EOS, PAD, Batch
 from regard.models import Transformer, TransformerConfig
 from regard.models.translator import Translated
-from regard.tasks import Loss
+from regard.tasks import Loss, Translation, TranslationConfig
 
 SMOOTHING = 0.1
-
-
-def peer_name(config: TransformerConfig) -> str:
-    """The class of Hugging Face's library that has its norms where the config has them."""
-    return "Pegasus" if config.pre_norm else "Marian"
 
 
 def build_peer(config: TransformerConfig, *, max_positions: int = 512) -> Any:
@@ -156,17 +152,18 @@ def peer_loss(logits: Tensor, targets: Tensor) -> Tensor:
     return F.cross_entropy(flat, targets.flatten(), label_smoothing=SMOOTHING, ignore_index=PAD, reduction="sum")
 
 
-def summed_loss(model: nn.Module, source: Tensor, lengths: Tensor, inputs: Tensor, targets: Tensor) -> Tensor:
+def summed_loss(model: Callable[..., Any], source: Tensor, lengths: Tensor, inputs: Tensor, targets: Tensor) -> Tensor:
     """Model and loss in one function, so that torch.compile sees both."""
     return peer_loss(model(source, lengths, inputs).logits, targets)
 
 
-class PeerTask:
-    """What our trainer asks of a task, for the peer; `mode` is that of torch.compile, None runs it eagerly."""
+class PeerTask(Translation):
+    """The task with the loss of the peer; `mode` is that of torch.compile, None runs it eagerly."""
 
     def __init__(self, mode: str | None = None) -> None:
+        super().__init__(TranslationConfig(), splits={})
         self.total = summed_loss if mode is None else torch.compile(summed_loss, dynamic=True, mode=mode)
 
-    def loss(self, model: nn.Module, batch: Batch) -> Loss:
+    def loss(self, model: Callable[..., Any], batch: Batch) -> Loss:
         """The loss of one batch."""
         return Loss(self.total(model, batch.source, batch.source_lengths, batch.inputs, batch.targets))

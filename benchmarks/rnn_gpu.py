@@ -1,35 +1,38 @@
 """A training step of RNNsearch and of Luong's model on one GPU: the plain loop over words beside ours, and captured.
 
     python benchmarks/rnn_gpu.py
+    python benchmarks/rnn_gpu.py --check        # only compares, at small sizes; on a CPU too
 
 Sizes of the papers (batch 80, 30 words on each side, hidden 1000, 10,000 words); forward, backward, clipping and Adam.
-The plain loop calls cell and attention for each word, as one writes it, in tf32. The losses of the first steps are
-compared before anything is timed. Rows are added to results/rnn_gpu.csv.
+The plain loop calls cell and attention for each word, as one writes it, in tf32. Before anything is timed, logits and
+gradients of every way are compared with the plain loop in float64: see gate.py. Rows are added to results/rnn_gpu.csv.
 """
 
+import argparse
 import statistics
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from types import MethodType
 
 import torch
+from gate import Results, check_results, describe
 from timing import append, ratio, side_by_side
 from torch import Tensor, nn
+from updates import Updates
 
 from regard.data import Batch
 from regard.models import Bahdanau, BahdanauConfig, Luong, LuongConfig
 from regard.models.translator import Translated
 from regard.tasks import Translation, TranslationConfig
-from regard.train import Train, World
-from regard.train.masters import Masters
-from regard.train.optim import build_optimiser
-from regard.train.step import CapturedStepper, Stepper
+from regard.train import Train
 
-CUDA = torch.device("cuda")
 BATCH, LENGTH, WORDS = 80, 30, 10_000
-MODELS = {
-    "bahdanau": lambda: Bahdanau(BahdanauConfig(WORDS, WORDS, published_start=False)),
-    "luong": lambda: Luong(LuongConfig(WORDS, WORDS, layers=2, published_start=False)),
+SMALL = {"embed_dim": 16, "hidden_dim": 24}
+MODELS: dict[str, Callable[..., nn.Module]] = {
+    "bahdanau": lambda words, **sizes: Bahdanau(BahdanauConfig(words, words, published_start=False, **sizes)),
+    "luong": lambda words, **sizes: Luong(LuongConfig(words, words, layers=2, published_start=False, **sizes)),
 }
+ROUNDING = {"tf32": 2.0**-10, "float32": 2.0**-23, "pure_bfloat16": 2.0**-7}  # between neighbouring numbers
 
 
 def plain_bahdanau(self: Bahdanau, source: Tensor, lengths: Tensor, inputs: Tensor) -> Translated:
@@ -54,68 +57,91 @@ def plain_luong(self: Luong, source: Tensor, lengths: Tensor, inputs: Tensor) ->
 
 PLAIN = {"bahdanau": plain_bahdanau, "luong": plain_luong}
 WAYS = {
-    "plain": Train(lr=1e-4),
-    "eager": Train(lr=1e-4),
-    "captured": Train(lr=1e-4, capture=True),
+    "plain": Train(lr=1e-4, precision="tf32"),
+    "eager": Train(lr=1e-4, precision="tf32"),
+    "captured": Train(lr=1e-4, precision="tf32", capture=True),
     "captured, bfloat16 weights": Train(lr=1e-4, capture=True, precision="pure_bfloat16"),
 }
 
 
-def batches() -> Iterator[Batch]:
+def batches(batch: int, length: int, words: int) -> Iterator[Batch]:
     """Random sentences of full length, always the same ones in the same order."""
     chance = torch.Generator().manual_seed(0)
 
-    def words() -> Tensor:
-        return torch.randint(4, WORDS, (BATCH, LENGTH), generator=chance)
+    def sentences() -> Tensor:
+        return torch.randint(4, words, (batch, length), generator=chance)
 
-    lengths = torch.full((BATCH,), LENGTH)
+    lengths = torch.full((batch,), length)
     while True:
-        source, target = words(), words()
-        yield Batch(source, lengths, torch.roll(target, 1, 1), target, lengths, list(range(BATCH)))
+        source, target = sentences(), sentences()
+        yield Batch(source, lengths, torch.roll(target, 1, 1), target, lengths, list(range(batch)))
 
 
-class Training:
-    """One model, trained in one way."""
+class Case:
+    """One model at one size, and the ways to train it."""
 
-    def __init__(self, model: nn.Module, settings: Train) -> None:
-        model.to(CUDA).train()
-        self.masters = Masters(model, half=settings.precision == "pure_bfloat16")
-        optimiser = build_optimiser(self.masters.full, settings, capturable=settings.capture)
-        kind = CapturedStepper if settings.capture else Stepper
-        task = Translation(TranslationConfig(), splits={})
-        self.stepper = kind(self.masters, task, optimiser, settings, World(device=CUDA), None)
-        self.masters.start()
-        self.batches, self.settings, self.step = batches(), settings, 0
+    def __init__(self, name: str, device: torch.device, *, small: bool) -> None:
+        self.name, self.device = name, device
+        self.sizes = (3, 5, 40) if small else (BATCH, LENGTH, WORDS)
+        self.build = partial(MODELS[name], self.sizes[-1], **(SMALL if small else {}))
+        torch.manual_seed(0)
+        self.start = self.build().state_dict()
+        self.task = Translation(TranslationConfig(), splits={})
 
-    def update(self) -> None:
-        self.step += 1
-        batch = next(self.batches)
-        self.stepper.update([batch], BATCH * LENGTH, self.settings.lr, self.step)
+    def updates(self, *, plain: bool, settings: Train, exact: bool = False) -> Updates:
+        """The updates of one way, from the common start."""
+        model = self.build()
+        model.load_state_dict(self.start)
+        if plain:
+            model.forward = MethodType(PLAIN[self.name], model)
+        model.train()  # there is no dropout, and cuDNN wants training mode for gradients
+        return Updates(model.double() if exact else model, self.task, settings, self.device)
 
-    def loss(self) -> float:
-        return self.stepper.figures()["loss"]
+    def results(self, *, plain: bool, settings: Train, exact: bool = False) -> Results:
+        """Logits and gradients of the first update."""
+        run, batch = self.updates(plain=plain, settings=settings, exact=exact), next(batches(*self.sizes))
+        there = batch.to(self.device)
+        with torch.no_grad():
+            logits = run.model(there.source, there.source_lengths, there.inputs).logits
+        run.update(batch)
+        return {"logits": logits, "gradients": run.gradients()}
+
+    def gate(self) -> None:
+        """Each way against the plain loop in float64, beside the plain loop in its own precision."""
+        exact = self.results(plain=True, settings=Train(lr=1e-4), exact=True)
+        for precision in ("tf32", "pure_bfloat16"):
+            alike = {way: settings for way, settings in WAYS.items() if settings.precision == precision}
+            eager = self.results(plain=True, settings=Train(lr=1e-4, precision=precision))
+            ways = {
+                way: self.results(plain=way == "plain", settings=settings)
+                for way, settings in alike.items()
+                if not settings.capture or self.device.type == "cuda"
+            }
+            shown = precision if self.device.type == "cuda" or precision != "tf32" else "float32"
+            errors = check_results({f"plain, {shown}": eager, **ways}, eager=eager, exact=exact,
+                                   rounding=ROUNDING[shown])  # fmt: skip
+            print(describe(errors), flush=True)
 
 
 def main() -> None:
-    if not torch.cuda.is_available():
-        raise SystemExit("this benchmark needs a CUDA device")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="only compare, at small sizes; on a CPU too")
+    asked = parser.parse_args()
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if device.type == "cpu" and not asked.check:
+        raise SystemExit("this benchmark needs a CUDA device; --check compares without one")
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-    for name, build in MODELS.items():
-        torch.manual_seed(0)
-        start = build().state_dict()
+    for name in MODELS:
+        case = Case(name, device, small=asked.check)
+        print(name)
+        case.gate()
+        if asked.check:
+            continue
         ways = {}
         for way, settings in WAYS.items():
-            model = build()
-            model.load_state_dict(start)
-            if way == "plain":
-                model.forward = MethodType(PLAIN[name], model)
-            ways[way] = Training(model, settings)
-        losses = {way: [(training.update(), training.loss())[1] for _ in range(10)] for way, training in ways.items()}
-        print(name, {way: f"{found[0]:.5f} … {found[-1]:.5f}" for way, found in losses.items()})
-        for way, found in losses.items():
-            worst = max(abs(a - b) for a, b in zip(found, losses["plain"], strict=True))
-            assert worst < (0.02 if "bfloat16" in way else 2e-3), f"{way} gives other losses: {found}"
-        seconds = side_by_side({way: training.update for way, training in ways.items()}, rounds=30)
+            run, source = case.updates(plain=way == "plain", settings=settings), batches(*case.sizes)
+            ways[way] = lambda run=run, source=source: run.update(next(source))  # type: ignore[misc]
+        seconds = side_by_side(ways, rounds=30)
         for way, times in seconds.items():
             quicker = ratio(seconds["plain"], times)
             print(f"  {way:27} {1000 * statistics.median(times):7.2f} ms a step, {quicker:.2f} ×")

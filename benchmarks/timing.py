@@ -56,7 +56,7 @@ def append(file: str, rows: Sequence[Mapping[str, object]]) -> Path:
     path = RESULTS / file
     path.parent.mkdir(exist_ok=True)
     old_columns, old_rows = _history(path)
-    figures = [*(name for name in old_columns if name not in common), *rows[0]]
+    figures = [*(name for name in old_columns if name not in common), *(name for row in rows for name in row)]
     columns = [*dict.fromkeys(figures), *common]
     renamed = path.with_suffix(".new")
     with renamed.open("w", newline="") as handle:

@@ -1,0 +1,240 @@
+"""benchmarks/: a wrong result is refused before anything is timed, and the history stays readable."""
+
+import ast
+import csv
+import importlib
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+Load = Callable[[str], ModuleType]
+CLOCKS = {"side_by_side", "do_bench", "do_bench_cudagraph", "perf_counter", "elapsed_time"}
+
+
+@pytest.fixture
+def load(monkeypatch: pytest.MonkeyPatch) -> Iterator[Load]:
+    """Import a benchmark as its own command line does, from its folder; forget it afterwards."""
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    yield importlib.import_module
+    for name in {path.stem for path in BENCHMARKS.glob("*.py")} - before:
+        sys.modules.pop(name, None)
+
+
+def results(error: float = 0.0, *, number: int = 3) -> dict[str, Any]:
+    """An output and some gradients; every entry is off by the share `error`, up and down in turns."""
+    torch.manual_seed(0)
+    exact = [torch.randn(8, 16, dtype=torch.float64) for _ in range(number + 1)]
+    sign = torch.tensor([1.0, -1.0], dtype=torch.float64).repeat(8)
+    output, *gradients = (tensor * (1 + error * sign) for tensor in exact)
+    return {"output": output, "gradients": gradients}
+
+
+def test_twice_the_error_of_eager_passes(load: Load) -> None:
+    gate = load("gate")
+    errors = gate.check_results({"ours": results(1.9e-3)}, eager=results(1e-3), exact=results())
+    assert errors["ours"]["output"] == pytest.approx(1.9e-3)
+    assert errors["ours"]["gradients"] == pytest.approx(1.9e-3)
+
+
+def test_more_than_twice_is_refused(load: Load) -> None:
+    gate = load("gate")
+    with pytest.raises(gate.WrongResult, match=r"ours is wrong: output is off by 2.1e-03, and 2.0e-03 is allowed"):
+        gate.check_results({"ours": results(2.1e-3)}, eager=results(1e-3), exact=results())
+
+
+def test_an_error_within_rounding_passes(load: Load) -> None:
+    """Eager may be exact by luck."""
+    gate = load("gate")
+    gate.check_results({"ours": results(1e-7)}, eager=results(), exact=results())
+    with pytest.raises(gate.WrongResult):
+        gate.check_results({"ours": results(1e-6)}, eager=results(), exact=results())
+    gate.check_results({"ours": results(1e-6)}, eager=results(), exact=results(), rounding=2.0**-10)
+
+
+def spoil(kind: str) -> dict[str, Any]:
+    wrong = results(1e-4)
+    if kind == "one gradient of three":
+        wrong["gradients"][1] = -wrong["gradients"][1]
+    elif kind == "one row":
+        wrong["output"][3] = 0
+    elif kind == "not a number":
+        wrong["gradients"][2][0, 0] = torch.nan
+    elif kind == "another shape":
+        wrong["output"] = wrong["output"][:, :8]
+    elif kind == "one gradient fewer":
+        wrong["gradients"].pop()
+    else:
+        del wrong["gradients"]
+    return wrong
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["one gradient of three", "one row", "not a number", "another shape", "one gradient fewer", "no gradients"],
+)
+def test_a_wrong_kernel_is_refused(load: Load, kind: str) -> None:
+    gate = load("gate")
+    with pytest.raises(gate.WrongResult, match="ours is wrong"):
+        gate.check_results({"ours": spoil(kind)}, eager=results(1e-4), exact=results())
+
+
+def test_a_gradient_that_is_zero_by_theory(load: Load) -> None:
+    """What is computed of it is rounding, and no reason to refuse; a real gradient there is one."""
+    gate = load("gate")
+    exact, eager, ours = results(), results(1e-4), results(1e-4)
+    exact["gradients"][0] = torch.zeros(8, 16, dtype=torch.float64)
+    eager["gradients"][0] = torch.full((8, 16), 1e-9, dtype=torch.float64)
+    ours["gradients"][0] = torch.full((8, 16), 9e-9, dtype=torch.float64)
+    gate.check_results({"ours": ours}, eager=eager, exact=exact)
+    ours["gradients"][0] = torch.full((8, 16), 1e-2, dtype=torch.float64)
+    with pytest.raises(gate.WrongResult, match=r"gradients\[0\]"):
+        gate.check_results({"ours": ours}, eager=eager, exact=exact)
+
+
+def names_in(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text())
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return names | {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+
+
+def test_every_benchmark_has_a_gate() -> None:
+    timed = [path for path in BENCHMARKS.glob("*.py") if path.stem != "timing" and names_in(path) & CLOCKS]
+    assert len(timed) == 8
+    assert [path.name for path in timed if "check_results" not in names_in(path)] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("multihead", ["--batch=1", "--length=4", "--dim=8", "--heads=2"]),
+        ("additive_cpu", ["--batch=1", "--length=6", "--width=4"]),
+        ("complexity", []),
+    ],
+)
+def test_nothing_is_timed_behind_a_closed_gate(
+    load: Load, monkeypatch: pytest.MonkeyPatch, name: str, arguments: list[str]
+) -> None:
+    benchmark, gate = load(name), load("gate")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise gate.WrongResult("refused")
+
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("the clock ran")
+
+    monkeypatch.setattr(benchmark, "check_results", refuse)
+    monkeypatch.setattr(benchmark, "side_by_side", never)
+    monkeypatch.setattr(sys, "argv", [name, *arguments])
+    with pytest.raises(SystemExit, match="refused"):
+        benchmark.main()
+
+
+def test_additive_refuses_a_kernel_that_forgets_a_key(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    benchmark, gate = load("additive_cpu"), load("gate")
+
+    def forgetful(query: Tensor, keys: Tensor, values: Tensor, v: Tensor) -> Tensor:
+        kept: Tensor = benchmark.reference(query, keys[:, 1:], values[:, 1:], v)
+        return kept
+
+    monkeypatch.setitem(benchmark.WAYS, "blocked", forgetful)
+    monkeypatch.setattr(sys, "argv", ["additive_cpu", "--batch=1", "--length=6", "--width=4", "--no-save"])
+    with pytest.raises(gate.WrongResult, match="blocked is wrong"):
+        benchmark.main()
+
+
+def test_layers_of_the_table_of_costs_are_right(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
+    load("complexity").gate()
+    assert "restricted attention: output" in capsys.readouterr().out
+
+
+def test_ports_see_the_same_patches(load: Load) -> None:
+    glimpses = load("glimpses_gpu")
+    images, where = torch.rand(5, 2, 12, 12), torch.rand(5, 2) * 2 - 1
+    assert torch.equal(*(look(images, where, 4, 2) for look in (glimpses.loop, glimpses.vectorised)))
+
+
+def test_glimpses_refuse_patches_beside_the_place(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    glimpses, gate = load("glimpses_gpu"), load("gate")
+    pool = glimpses.canvases()
+    glimpses.gate(torch.device("cpu"), pool, number=4)
+    right = glimpses.retina
+    monkeypatch.setattr(glimpses, "retina", lambda images, where, **sizes: right(images, where + 2 / 60, **sizes))
+    with pytest.raises(gate.WrongResult, match="regard, eager is wrong: patches"):
+        glimpses.gate(torch.device("cpu"), pool, number=4)
+
+
+def test_recurrent_ways_agree(load: Load) -> None:
+    benchmark, gate = load("rnn_gpu"), load("gate")
+    case = benchmark.Case("luong", torch.device("cpu"), small=True)
+    case.gate()
+    case.start = {name: 1.5 * tensor if name.startswith("to_logits") else tensor for name, tensor in case.start.items()}
+    other = case.results(plain=False, settings=benchmark.WAYS["eager"])
+    fresh = benchmark.Case("luong", torch.device("cpu"), small=True)
+    exact = fresh.results(plain=True, settings=benchmark.Train(lr=1e-4), exact=True)
+    with pytest.raises(gate.WrongResult):
+        gate.check_results({"other": other}, eager=exact, exact=exact)
+
+
+def test_searches_must_agree_on_95_per_cent(load: Load) -> None:
+    benchmark, gate = load("translation_cpu"), load("gate")
+    expected = [[number] for number in range(40)]
+    assert benchmark.share_of_equal([*expected[:38], [0], [0]], expected) == 0.95
+    benchmark.check_share("ours", 0.95)
+    with pytest.raises(gate.WrongResult, match=r"only 92.5% of the translations"):
+        benchmark.check_share("ours", benchmark.share_of_equal([*expected[:37], [0], [0], [0]], expected))
+
+
+def test_validation_chooses_and_the_test_set_is_seen_once(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second settings are better on val and worse on the test set: they are what is shown."""
+    benchmark = load("translation_gpu")
+    judged: list[tuple[str, str]] = []
+
+    class Task:
+        codecs = ()
+
+        def __init__(self, config: object) -> None:
+            pass
+
+        def evaluate(self, model: str, split: str) -> SimpleNamespace:
+            judged.append((model, split))
+            return SimpleNamespace(figures={"tokenized_bleu": {"first": 40.0, "second": 30.0}[model]})
+
+    runs = iter([("first", 20.0), ("second", 25.0)])
+
+    def trainer(recipe: object, task: object, device: object) -> SimpleNamespace:
+        model, valid = next(runs)
+        clock, stepper = SimpleNamespace(seconds=1.0), SimpleNamespace(preparing=0.0)
+        return SimpleNamespace(run=lambda: model, best=valid, clock=clock, stepper=stepper, step=1)
+
+    rows: list[dict[str, object]] = []
+    monkeypatch.setattr(benchmark, "Translation", Task)
+    monkeypatch.setattr(benchmark, "trainer", trainer)
+    monkeypatch.setattr(benchmark, "gate_recipe", lambda *_: None)
+    monkeypatch.setattr(benchmark, "append", lambda file, more: rows.extend(more))
+    monkeypatch.setattr(benchmark, "QUALITY", {benchmark.RECIPE: benchmark.QUALITY[benchmark.RECIPE]})
+    benchmark.quality(Namespace(small=False, save=True), torch.device("cpu"))
+    assert judged == [("second", "test2016")]
+    assert [(row["bleu"], row["valid_bleu"], row["chosen_on"]) for row in rows] == [(30.0, 25.0, "valid")]
+
+
+def test_new_columns_leave_old_rows_readable(load: Load, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    timing = load("timing")
+    monkeypatch.setattr(timing, "RESULTS", tmp_path)
+    timing.append("some.csv", [{"batch": 256, "marian": 1.5}])
+    timing.append("some.csv", [{"batch": 512, "how": "eager"}, {"batch": 1024, "share": 0.5}])
+    with (tmp_path / "some.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0])[:4] == ["batch", "marian", "how", "share"]
+    assert [(row["batch"], row["marian"], row["how"], row["share"]) for row in rows] == [
+        ("256", "1.5", "", ""), ("512", "", "eager", ""), ("1024", "", "", "0.5")
+    ]  # fmt: skip
+    assert all(row["date"] and row["torch"] for row in rows)
