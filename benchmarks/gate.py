@@ -8,7 +8,7 @@ Gradients of ReLU, maxout and the like jump where an input crosses zero. An inpu
 has one sign in one right float32 kernel and the other sign in another, and a single such jump is a hundred times as
 large as rounding elsewhere. Eager may have no jump where a candidate has one. Models with such kinks therefore give
 `nudged` results too, NUDGES of them: float64 at weights that are moved by some units of rounding, so that inputs near
-zero change their sign. Twice the largest error of these is allowed as well. Such a limit is about 10⁻³ at most: it
+zero change their sign. Twice the largest error of these is allowed as well. Such a limit can reach 10⁻³ and more: it
 tells a wrong kernel from a right one, but not TF32 from float32.
 
 `check_results` ends the program for a candidate that is refused. `judge_results` gives the refusals back, so that
