@@ -2,23 +2,25 @@
 
     python benchmarks/attention_gpu.py [gate] [additive] [dots] [weights] [length] [--seed N]
     compute-sanitizer --tool memcheck python benchmarks/attention_gpu.py gate --draws 1     # or racecheck
+    TRITON_INTERPRET=1 python benchmarks/attention_gpu.py --check       # only compares, at small sizes; on a CPU too
 
-Every part checks its results, and the gradients that it times, against float64 before it times anything (gate.py); a
-wrong one ends the program. Times are medians
-over many runs, measured with events; memory is the peak beyond the inputs. The ceilings of the chip are measured in the
-same run. Rows are added to results/attention_gpu.csv.
+Every part checks its results, and the gradients that it times, against float64 before it times anything (gate.py). What
+is refused has no row; the others are timed, and the program ends with status 1. Times are medians over many runs,
+measured with events; memory is the peak beyond the inputs. The ceilings of the chip are measured in the same run. Rows
+are added to results/attention_gpu.csv.
 """
 
 import argparse
 import copy
 import math
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from gate import Results, WrongResult, check_results, describe, relative_error
+from gate import Refusals, Results, WrongResult, check_results, describe, judge_results, relative_error
 from timing import append
 from torch import Tensor
 from torch.nn.attention.flex_attention import flex_attention
@@ -32,7 +34,7 @@ from regard.kernels.dot_weights import dot_weights
 from regard.kernels.unit import unit_rows
 from regard.score import Cosine, Dot, General, ScaledDot
 
-CUDA = torch.device("cuda")
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")  # without a GPU, only `--check`
 ADDITIVE = [(8, 8, 1024, 64), (4, 8, 4096, 64), (32, 1, 512, 128)]
 GATE: list[tuple[int, int, int, int, float, float, torch.dtype]] = [  # items, queries, keys, width, scales of inputs, v
     (2, 200, 200, 64, 1, 1, torch.float32),
@@ -45,6 +47,12 @@ GATE: list[tuple[int, int, int, int, float, float, torch.dtype]] = [  # items, q
     (2, 129, 129, 128, 1, 1, torch.bfloat16),
     (2, 64, 64, 256, 30, 1, torch.float16),
 ]
+SMALL: list[tuple[int, int, int, int, float, float, torch.dtype]] = [
+    (2, 33, 33, 16, 1, 1, torch.float32),
+    (8, 1, 33, 16, 1, 1, torch.float32),
+]
+HALF = torch.bfloat16 if DEVICE.type == "cuda" else torch.float32  # Triton's interpreter multiplies bfloat16 wrongly
+REFUSALS = Refusals()
 LENGTHS = [512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536]
 
 
@@ -67,8 +75,11 @@ def ours(query: Tensor, keys: Tensor, values: Tensor, v: Tensor) -> Tensor:
 def inputs(
     n: int, length: int, width: int, dtype: torch.dtype = torch.float32, scale: float = 1.0, weight: float = 1.0
 ) -> list[Tensor]:
-    parts = [scale * torch.randn(n, length, width, device=CUDA) for _ in range(2)]
-    parts += [torch.randn(n, length, width, device=CUDA), weight * torch.randn(width, device=CUDA) / math.sqrt(width)]
+    parts = [scale * torch.randn(n, length, width, device=DEVICE) for _ in range(2)]
+    parts += [
+        torch.randn(n, length, width, device=DEVICE),
+        weight * torch.randn(width, device=DEVICE) / math.sqrt(width),
+    ]
     return [part.to(dtype).requires_grad_() for part in parts]
 
 
@@ -127,13 +138,13 @@ def in_double(given: list[Tensor]) -> list[Tensor]:
     return [part.detach().double().requires_grad_() for part in given]
 
 
-def gate_additive(draws: int = 4) -> None:
+def gate_additive(draws: int = 4, sizes: Sequence[tuple[int, int, int, int, float, float, torch.dtype]] = GATE) -> None:
     """Outputs and all gradients no further from float64 than twice the eager ones, odd sizes and large inputs too.
 
     Errors are the root of the mean square over some draws: where few weights decide, as they do with a large v, those
     of two ways to compute the same thing differ by luck from draw to draw, and the worst draw is printed beside.
     """
-    for n, q, k, width, scale, weight, dtype in GATE:
+    for n, q, k, width, scale, weight, dtype in sizes:
         found = torch.zeros(2, draws, 5)
         for draw in range(draws):
             given = inputs(n, k, width, dtype, scale, weight)
@@ -158,9 +169,9 @@ def gate_additive(draws: int = 4) -> None:
 
 def ceilings() -> dict[str, float]:
     """What the chip can do: matrix products in bfloat16, and copies."""
-    a, b = (torch.randn(8192, 8192, device=CUDA, dtype=torch.bfloat16) for _ in range(2))
+    a, b = (torch.randn(8192, 8192, device=DEVICE, dtype=torch.bfloat16) for _ in range(2))
     product = 2 * 8192**3 / milliseconds(lambda: a @ b) / 1e9
-    source, target = (torch.empty(2**30, device=CUDA, dtype=torch.int8) for _ in range(2))
+    source, target = (torch.empty(2**30, device=DEVICE, dtype=torch.int8) for _ in range(2))
     copy = 2 * 2**30 / milliseconds(lambda: target.copy_(source)) / 1e9
     print(f"ceilings: bf16 product {product:.0f} TFLOP/s, copy {copy:.2f} TB/s")
     return {"product": product, "copy": copy}
@@ -168,14 +179,14 @@ def ceilings() -> dict[str, float]:
 
 def gate_rows() -> None:
     """Weights of some rows against float64; rows of length one; one query that sees some keys."""
-    query, keys = (torch.randn(3, 70, 48, device=CUDA, dtype=torch.bfloat16) for _ in range(2))
-    rows = torch.tensor([69, 3], device=CUDA)
+    query, keys = (torch.randn(3, 70, 48, device=DEVICE, dtype=HALF) for _ in range(2))
+    rows = torch.tensor([69, 3], device=DEVICE)
     exact = (query[:, rows].double() @ keys.double().mT / 7).softmax(-1)
     found = {"weights": relative_error(dot_weights(query, keys, scale=1 / 7, rows=rows), exact)}
     exact = query.double() / query.double().norm(dim=-1, keepdim=True)
     found["unit"] = relative_error(unit_rows(query), exact)
     given = inputs(5, 40, 24)
-    lengths = torch.tensor([40, 3, 0, 17, 1], device=CUDA)
+    lengths = torch.tensor([40, 3, 0, 17, 1], device=DEVICE)
     context, log_sum = fused_additive(given[0][:, :1], *given[1:], lengths=lengths)
     context.sum().backward()
     assert not context[2].any()
@@ -193,28 +204,35 @@ def gate_part(draws: int = 4) -> None:
     gate_rows()
 
 
-def gate_size(ways: dict[str, Callable[..., Tensor]], length: int, width: int) -> None:
-    """One item at the length and width that are timed: all ways against float64, beside plain PyTorch."""
+def gate_size(ways: dict[str, Callable[..., Tensor]], length: int, width: int) -> set[str]:
+    """One item at the length and width that are timed: all ways against float64, beside plain PyTorch.
+
+    The names of those that are refused are returned.
+    """
     given = inputs(1, length, width)
     outer = torch.randn_like(given[2])
     exact = results_of(eager, in_double(given), outer)
     found = {name: results_of(call, given, outer) for name, call in ways.items()}
-    print(describe(check_results(found, eager=results_of(eager, given, outer), exact=exact)))
+    errors, refused = judge_results(found, eager=results_of(eager, given, outer), exact=exact)
+    print(describe(errors))
+    REFUSALS.add(f"length {length}: {message}" for message in refused.values())
+    return {*refused}
 
 
 def additive_part() -> None:
-    gate_additive()
+    if not passed(gate_additive):
+        return
     for batch, heads, length, width in ADDITIVE:
         torch._dynamo.reset()
         compiled = torch.compile(eager, dynamic=False)
-        gate_size({"compiled": compiled, "triton": ours}, min(length, 1024), width)
+        refused = gate_size({"compiled": compiled, "triton": ours}, min(length, 1024), width)
         n = batch * heads
         given = inputs(n, length, width)
         outer = torch.randn_like(given[2])
         bare = [part.detach() for part in given]
         rows: dict[str, dict[str, float]] = {}
         for name, call in (("reference", eager), ("compiled", compiled), ("triton", ours)):
-            if name == "reference" and n * length**2 * width * 4 > 40e9:
+            if name in refused or (name == "reference" and n * length**2 * width * 4 > 40e9):
                 continue
             rows[name] = {}
             works = {"forward": partial(call, *bare), "both": run_both(call, given, outer)}
@@ -233,19 +251,21 @@ def additive_part() -> None:
             print(f"additive {batch, heads, length, width}, {name}: {rate:.2f} T/s")
             for what in works:
                 if what in times:
-                    against = rows["compiled"].get(what, math.nan) / times[what]
+                    against = rows.get("compiled", {}).get(what, math.nan) / times[what]
                     print(f"  {what}: {times[what]:.3f} ms, {times[what + '_gib']:.2f} GiB, {against:.2f} × compiled")
-                bare, peer = (rows[each].get(f"{what}_device", math.nan) for each in (name, "compiled"))
+                bare, peer = (rows.get(each, {}).get(f"{what}_device", math.nan) for each in (name, "compiled"))
                 print(f"  {what}, as a graph: {bare:.3f} ms, {peer / bare:.2f} × compiled")
             keep("additive", f"{batch}x{heads}x{length}x{width}", name, **times, rate=rate)
 
 
-def gate_dots(name: str, score: Any, width: int, call: Callable[..., Tensor] | None = None) -> None:
+def gate_dots(name: str, score: Any, width: int, call: Callable[..., Tensor] | None = None, length: int = 1024) -> None:
     """`attend`, or another call, against scores written out in float64, beside the same in bfloat16.
 
     The length is a smaller one, of the same kernels: all scores of the timed one do not fit in float64.
     """
-    given = [torch.randn(1, 4, 1024, width, device=CUDA, dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
+    given = [
+        torch.randn(1, 4, length, width, device=DEVICE, dtype=torch.bfloat16, requires_grad=True) for _ in range(3)
+    ]
     outer = torch.randn_like(given[2])
     wide = copy.deepcopy(score).double()
 
@@ -264,7 +284,9 @@ def gate_dots(name: str, score: Any, width: int, call: Callable[..., Tensor] | N
 def dots_part(batch: int = 4, heads: int = 16, length: int = 8192, width: int = 128) -> None:
     """attend beside the bare kernel on the same, already transformed, inputs."""
     shape = batch, heads, length, width
-    query, keys, values = (torch.randn(shape, device=CUDA, dtype=torch.bfloat16, requires_grad=True) for _ in range(3))
+    query, keys, values = (
+        torch.randn(shape, device=DEVICE, dtype=torch.bfloat16, requires_grad=True) for _ in range(3)
+    )
     outer = torch.randn_like(values)
     for name, score in (
         ("scaled_dot", ScaledDot()),
@@ -272,7 +294,7 @@ def dots_part(batch: int = 4, heads: int = 16, length: int = 8192, width: int = 
         ("general", General(width, width)),
         ("cosine", Cosine()),
     ):
-        score = score.to(CUDA, torch.bfloat16)
+        score = score.to(DEVICE, torch.bfloat16)
         prepared = score.prepare(keys.detach())
         form = score.as_dot(query.detach(), prepared.keys)
 
@@ -282,7 +304,8 @@ def dots_part(batch: int = 4, heads: int = 16, length: int = 8192, width: int = 
         def through() -> Tensor:
             return attend(query, prepared, values, score=score, need_weights=False).context  # noqa: B023
 
-        gate_dots(name, score, width)
+        if not passed(gate_dots, name, score, width):
+            continue
         with torch.no_grad():
             times = [milliseconds(call) for call in (bare, through, bare, through)]
         first, second = min(times[0], times[2]), min(times[1], times[3])
@@ -294,25 +317,44 @@ def dots_part(batch: int = 4, heads: int = 16, length: int = 8192, width: int = 
         print(f"  with backward {both[1] / both[0]:.3f} ×")
         keep("dots", "x".join(map(str, shape)), name, forward=second, both=both[1], rate=second / first)
     flex = torch.compile(flex_attention)
-    gate_dots("FlexAttention", ScaledDot(), width, lambda q, k, v: flex(q, k, v))
+    if not passed(gate_dots, "FlexAttention", ScaledDot(), width, lambda q, k, v: flex(q, k, v)):
+        return
     with torch.no_grad():
         alone = milliseconds(lambda: flex(query, keys, values))
     print(f"FlexAttention {shape}: {alone:.3f} ms, {4 * batch * heads * length**2 * width / alone / 1e9:.0f} TFLOP/s")
     keep("dots", "x".join(map(str, shape)), "flex", forward=alone)
 
 
+def passed(gate: Callable[..., None], *given: object) -> bool:
+    """Whether a gate is open; if it is not, what it says is kept for the end."""
+    try:
+        gate(*given)
+    except WrongResult as refusal:
+        REFUSALS.add([str(refusal)])
+        return False
+    return True
+
+
+def gate_weights(query: Tensor, keys: Tensor, values: Tensor, rows: list[int]) -> None:
+    """Some rows, and all weights, of two heads against float64, beside a softmax of all scores in their precision."""
+    score, align, scale = ScaledDot(), Softmax(), 1 / math.sqrt(query.shape[-1])
+    some = weights_beside(query, keys, values, score, align, None, None, rows=rows)
+    every = weights_beside(query[:1, :2], keys[:1, :2], values[:1, :2], score, align, None, None)
+    found = {"16 rows": {"weights": some[:1, :2]}, "all": {"weights": every[..., rows, :]}}
+    plain = {"weights": (query[:1, :2, rows] @ keys[:1, :2].mT).mul_(scale).softmax(-1)}
+    exact = {"weights": ((query[:1, :2, rows].double() @ keys[:1, :2].double().mT) * scale).softmax(-1)}
+    rounding = max(torch.finfo(query.dtype).eps, 2.0**-20)  # in float32 the sums of exponentials round too
+    print(describe(check_results(found, eager=plain, exact=exact, rounding=rounding)))
+
+
 @torch.no_grad()
 def weights_part(batch: int = 4, heads: int = 16, length: int = 8192, width: int = 128) -> None:
     """Sixteen rows of every head, and all weights, beside the pass without them and one softmax of all scores."""
     shape = batch, heads, length, width
-    query, keys, values = (torch.randn(shape, device=CUDA, dtype=torch.bfloat16) for _ in range(3))
+    query, keys, values = (torch.randn(shape, device=DEVICE, dtype=torch.bfloat16) for _ in range(3))
     score, align, rows = ScaledDot(), Softmax(), list(range(0, length, length // 16))
-    some = weights_beside(query, keys, values, score, align, None, None, rows=rows)
-    exact = ((query[:1, :2, rows].double() @ keys[:1, :2].double().mT) / math.sqrt(width)).softmax(-1)
-    every = weights_beside(query[:1, :2], keys[:1, :2], values[:1, :2], score, align, None, None)
-    found = {"16 rows": {"weights": some[:1, :2]}, "all": {"weights": every[..., rows, :]}}
-    plain = {"weights": (query[:1, :2, rows] @ keys[:1, :2].mT).mul_(1 / math.sqrt(width)).softmax(-1)}
-    print(describe(check_results(found, eager=plain, exact={"weights": exact}, rounding=2.0**-7)))
+    if not passed(gate_weights, query, keys, values, rows):
+        return
     plain = milliseconds(lambda: attend(query, keys, values, need_weights=False))
     extra = milliseconds(lambda: weights_beside(query, keys, values, score, align, None, None, rows=rows))
     print(
@@ -326,8 +368,8 @@ def weights_part(batch: int = 4, heads: int = 16, length: int = 8192, width: int
 
 def length_part(heads: int = 8, width: int = 64) -> None:
     """Time and memory against length, forward and backward: linear memory, quadratic time."""
-    gate_size({"triton": ours}, LENGTHS[0], width)
-    gate_size({"triton": ours}, LENGTHS[1], width)
+    if gate_size({"triton": ours}, LENGTHS[0], width) | gate_size({"triton": ours}, LENGTHS[1], width):
+        return
     for length in LENGTHS:
         given = inputs(heads, length, width)
         both = run_both(ours, given, torch.randn_like(given[2]))
@@ -335,6 +377,17 @@ def length_part(heads: int = 8, width: int = 64) -> None:
         spent = milliseconds(both, 100) if length < 16_384 else once(both)
         print(f"length {length:6}: forward + backward {spent:10.2f} ms, {memory:6.2f} GiB beyond the inputs")
         keep("length", f"1x{heads}x{length}x{width}", "triton", both=spent, both_gib=memory)
+
+
+def check_part() -> None:
+    """All gates at small sizes, without a clock: on a CPU by Triton's interpreter."""
+    passed(gate_additive, 4, SMALL)
+    passed(gate_rows)
+    gate_size({"triton": ours}, 12, 8)
+    for name, score in (("scaled_dot", ScaledDot()), ("dot", Dot()), ("general", General(8, 8)), ("cosine", Cosine())):
+        passed(gate_dots, name, score.to(DEVICE, torch.bfloat16), 8, None, 16)
+    with torch.no_grad():
+        passed(gate_weights, *(torch.randn(1, 2, 32, 16, device=DEVICE, dtype=HALF) for _ in range(3)), [0, 9])
 
 
 PARTS = {
@@ -351,16 +404,22 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=[])
     parser.add_argument("--seed", type=int, default=0, help="of the inputs")
     parser.add_argument("--draws", type=int, default=4, help="of the gate alone; one will do for a memory checker")
+    parser.add_argument("--check", action="store_true", help="only compare, at small sizes; on a CPU too")
     asked = parser.parse_args()
-    if not torch.cuda.is_available():
-        raise SystemExit("this benchmark needs a CUDA device")
+    if not torch.cuda.is_available() and not (asked.check and os.environ.get("TRITON_INTERPRET") == "1"):
+        raise SystemExit("this benchmark needs a CUDA device; TRITON_INTERPRET=1 with --check compares without one")
     torch.manual_seed(asked.seed)
+    if asked.check:
+        check_part()
+        REFUSALS.end()
+        return
     if asked.parts == ["gate"]:
         gate_part(asked.draws)
         return
     ceilings()
     for name in asked.parts or PARTS:
         PARTS[name]()
+    REFUSALS.end()
 
 
 if __name__ == "__main__":

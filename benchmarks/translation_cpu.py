@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from gate import Results, WrongResult, check_results, describe
+from gate import NUDGES, Results, WrongResult, check_results, describe, nudge
 from hugging_face import SMOOTHING, build_peer, copy_weights, parameter_pairs, peer_loss
 from timing import append, ratio, side_by_side
 from torch import Tensor, nn
@@ -114,7 +114,12 @@ def same_result(ours: Transformer, theirs: nn.Module, batch: Batch) -> None:
     found["Marian"] = results(theirs, their_logits, peer_loss, there)
     in_double = copy.deepcopy(theirs).double()
     exact = results(in_double, their_logits, peer_loss, parameter_pairs(ours, in_double)[1])
-    print(describe(check_results(found, eager=found["Marian"], exact=exact)))
+    nudged = []
+    for seed in range(NUDGES):
+        moved = copy.deepcopy(in_double)
+        nudge(moved, seed)
+        nudged.append(results(moved, their_logits, peer_loss, parameter_pairs(ours, moved)[1]))
+    print(describe(check_results(found, eager=found["Marian"], exact=exact, nudged=nudged)))
 
 
 # ── decoding ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,8 +1,11 @@
 """benchmarks/: a wrong result is refused before anything is timed, and the history stays readable."""
 
 import ast
+import copy
 import csv
 import importlib
+import os
+import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
@@ -12,7 +15,8 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 Load = Callable[[str], ModuleType]
@@ -100,6 +104,144 @@ def test_a_gradient_that_is_zero_by_theory(load: Load) -> None:
         gate.check_results({"ours": ours}, eager=eager, exact=exact)
 
 
+class Kinked(nn.Module):
+    """Layers with ReLU, whose sums are formed in so many parts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.widen = nn.ModuleList(nn.Linear(16, 64) for _ in range(3))
+        self.narrow = nn.ModuleList(nn.Linear(64, 16) for _ in range(3))
+
+    def forward(self, x: Tensor, parts: int = 1) -> Tensor:
+        for widen, narrow in zip(self.widen, self.narrow, strict=True):
+            x = x + in_parts(F.relu(in_parts(x, widen, parts)), narrow, parts)
+        return x
+
+
+def in_parts(x: Tensor, layer: nn.Module, parts: int) -> Tensor:
+    """A linear layer as a sum of products over some of the columns each."""
+    columns = torch.randperm(x.shape[-1], generator=torch.Generator().manual_seed(parts)).chunk(parts)
+    assert isinstance(layer, nn.Linear)
+    total: Tensor = sum((x[:, some] @ layer.weight[:, some].mT for some in columns), start=layer.bias)
+    return total
+
+
+def kinked_results(model: nn.Module, x: Tensor, parts: int = 1) -> dict[str, Any]:
+    out = model(x, parts)
+    return {"output": out, "gradients": torch.autograd.grad(out.square().sum(), list(model.parameters()))}
+
+
+def kinked_case(gate: ModuleType, seed: int) -> tuple[nn.Module, Tensor, dict[str, Any]]:
+    """A model, its input, and what a gate compares; one input of a ReLU is zero but for rounding."""
+    torch.manual_seed(seed)
+    model, x = Kinked(), torch.randn(40, 16)
+    with torch.no_grad():
+        layer = model.widen[0]
+        layer.bias[3] = -(x[7].double() @ layer.weight[3].double()).float()
+    wide, x_wide = copy.deepcopy(model).double(), x.double()
+    nudged = []
+    for draw in range(gate.NUDGES):
+        moved = copy.deepcopy(wide)
+        gate.nudge(moved, draw)
+        nudged.append(kinked_results(moved, x_wide))
+    known = {"eager": kinked_results(model, x), "exact": kinked_results(wide, x_wide), "nudged": nudged}
+    return model, x, known
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_order_of_a_sum_passes(load: Load, seed: int) -> None:
+    """Orders give a ReLU near zero one sign or the other: both gradients are right, and far from each other."""
+    gate = load("gate")
+    model, x, known = kinked_case(gate, seed)
+    orders = {f"{parts} parts": kinked_results(model, x, parts) for parts in range(1, 17)}
+    assert gate.judge_results(orders, **known)[1] == {}
+
+
+def test_orders_of_a_sum_differ_by_jumps(load: Load) -> None:
+    """Without nudged results some right order is refused: the case above is the one that it means to be."""
+    gate = load("gate")
+    refused = 0
+    for seed in range(12):
+        model, x, known = kinked_case(gate, seed)
+        orders = {f"{parts} parts": kinked_results(model, x, parts) for parts in range(1, 17)}
+        refused += len(gate.judge_results(orders, eager=known["eager"], exact=known["exact"])[1])
+    assert refused > 0
+
+
+@pytest.mark.parametrize("kind", ["no bias", "another column", "half of a row", "not a number"])
+def test_a_wrong_kernel_with_kinks_is_refused(load: Load, kind: str) -> None:
+    gate = load("gate")
+    for seed in range(12):
+        model, x, known = kinked_case(gate, seed)
+        wrong = copy.deepcopy(model)
+        weight, bias = wrong.widen[1].weight.data, wrong.widen[1].bias.data
+        if kind == "no bias":
+            bias.zero_()
+        elif kind == "another column":
+            weight[:, [2, 3]] = weight[:, [3, 2]]
+        elif kind == "half of a row":
+            weight[5, :8] = 0
+        else:
+            weight[5, 0] = torch.nan
+        errors, refused = gate.judge_results({"wrong": kinked_results(wrong, x), "right": known["eager"]}, **known)
+        assert [*refused] == ["wrong"]
+        assert [*errors] == ["wrong", "right"]
+
+
+def test_a_refusal_is_said_at_once_and_ends_with_status_1(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
+    refusals = load("gate").Refusals()
+    refusals.end()
+    refusals.add(["one is wrong"])
+    assert capsys.readouterr().out == "!!! REFUSED, not timed: one is wrong\n"
+    with pytest.raises(SystemExit) as ended:
+        refusals.end()
+    assert ended.value.code == 1
+    assert "1 refused" in capsys.readouterr().out
+
+
+def test_attention_refuses_kernels_that_forget_a_key(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
+    """The gates of the GPU's benchmark, with calls that need no Triton."""
+    benchmark = load("attention_gpu")
+
+    def forgetful(query: Tensor, keys: Tensor, values: Tensor, *rest: Tensor) -> Tensor:
+        kept: Tensor = benchmark.eager(query, keys[:, 1:], values[:, 1:], *rest)
+        return kept
+
+    assert benchmark.gate_size({"forgetful": forgetful, "right": benchmark.summed}, 9, 4) == {"forgetful"}
+    assert "REFUSED, not timed: length 9: forgetful is wrong" in capsys.readouterr().out
+    dots = benchmark.ScaledDot()
+    benchmark.gate_dots("right", dots, 8, None, 16)
+
+    def forgetful_dots(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        return F.scaled_dot_product_attention(query, keys[..., 1:, :], values[..., 1:, :])
+
+    assert not benchmark.passed(benchmark.gate_dots, "forgetful", dots, 8, forgetful_dots, 16)
+    with pytest.raises(SystemExit):
+        benchmark.REFUSALS.end()
+
+
+def test_attention_checks_itself_without_a_gpu() -> None:
+    """`--check` runs every gate through Triton's interpreter, which wants a process of its own."""
+    command = [sys.executable, str(BENCHMARKS / "attention_gpu.py"), "--check"]
+    env = {**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=280)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "triton: output" in done.stdout
+    assert "16 rows: weights" in done.stdout
+
+
+@pytest.mark.parametrize("path", sorted(BENCHMARKS.glob("*_gpu.py")), ids=lambda path: path.stem)
+def test_help_needs_no_gpu(
+    load: Load, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], path: Path
+) -> None:
+    benchmark = load(path.stem)
+    monkeypatch.setattr(sys, "argv", [path.name, "--help"])
+    with pytest.raises(SystemExit) as ended:
+        benchmark.main()
+    assert ended.value.code == 0
+    assert "usage" in capsys.readouterr().out
+
+
 def names_in(path: Path) -> set[str]:
     tree = ast.parse(path.read_text())
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
@@ -109,7 +251,7 @@ def names_in(path: Path) -> set[str]:
 def test_every_benchmark_has_a_gate() -> None:
     timed = [path for path in BENCHMARKS.glob("*.py") if path.stem != "timing" and names_in(path) & CLOCKS]
     assert len(timed) == 8
-    assert [path.name for path in timed if "check_results" not in names_in(path)] == []
+    assert [path.name for path in timed if not {"check_results", "judge_results"} & names_in(path)] == []
 
 
 @pytest.mark.parametrize(
@@ -163,19 +305,20 @@ def test_ports_see_the_same_patches(load: Load) -> None:
 
 
 def test_glimpses_refuse_patches_beside_the_place(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    glimpses, gate = load("glimpses_gpu"), load("gate")
+    glimpses = load("glimpses_gpu")
     pool = glimpses.canvases()
-    glimpses.gate(torch.device("cpu"), pool, number=4)
+    assert glimpses.gate(torch.device("cpu"), pool, number=4) == {}
     right = glimpses.retina
     monkeypatch.setattr(glimpses, "retina", lambda images, where, **sizes: right(images, where + 2 / 60, **sizes))
-    with pytest.raises(gate.WrongResult, match="regard, eager is wrong: patches"):
-        glimpses.gate(torch.device("cpu"), pool, number=4)
+    refused = glimpses.gate(torch.device("cpu"), pool, number=4)
+    assert [*refused] == ["regard, eager"]
+    assert refused["regard, eager"].startswith("regard, eager is wrong: patches")
 
 
 def test_recurrent_ways_agree(load: Load) -> None:
     benchmark, gate = load("rnn_gpu"), load("gate")
     case = benchmark.Case("luong", torch.device("cpu"), small=True)
-    case.gate()
+    assert case.gate() == {}
     case.start = {name: 1.5 * tensor if name.startswith("to_logits") else tensor for name, tensor in case.start.items()}
     other = case.results(plain=False, settings=benchmark.WAYS["eager"])
     fresh = benchmark.Case("luong", torch.device("cpu"), small=True)
