@@ -9,7 +9,6 @@ import torch
 
 from regard.kernels import fused_additive, reasons_against_triton
 
-
 MANY, VIEWS = "not single and not (many and rules)", "(views or heads or second)"
 
 
