@@ -9,8 +9,10 @@ import torch
 
 from regard.kernels import fused_additive, reasons_against_triton
 
+MANY, VIEWS = "not single and not (many and rules)", "(views or heads or second)"
 
-@pytest.mark.parametrize("which", ["many and rules", "not single and not (many and rules)"])
+
+@pytest.mark.parametrize("which", ["many and rules", f"{MANY} and {VIEWS}", f"{MANY} and not {VIEWS}"])
 def test_many_queries(which: str) -> None:
     child.run("cases.py", "-k", which, interpret=True)
 
