@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
 from regard.base import ConfigError, RegardError
@@ -143,3 +144,18 @@ def test_wrong_settings() -> None:
 def test_unknown_encoders() -> None:
     with pytest.raises(ConfigError, match=r"task\.encoder\.name: got 'efficientnet'.*did you mean"):
         Viewer(EncoderConfig(name="efficientnet"))  # type: ignore[arg-type]
+
+
+def test_an_encoder_does_not_say_itself_what_it_is(cache: Path, tmp_path: Path, weights: str) -> None:
+    """A stranger's encoder with the name of another in its file would fill the cache with features of its own."""
+    honest = Viewer(EncoderConfig(weights=weights, stage=3, size=32))
+    tensors = {name: tensor.contiguous().clone() for name, tensor in honest.encoder.state_dict().items()}
+    first = next(name for name, tensor in tensors.items() if tensor.is_floating_point())
+    tensors[first] += 1
+    (tmp_path / "run").mkdir()
+    save_file(tensors, tmp_path / "run" / "encoder.safetensors", metadata={"identity": str(honest.identity)})
+    other = Viewer(EncoderConfig(weights=weights, stage=3, size=32), folder=tmp_path / "run")
+    assert other.identity != honest.identity
+    for viewer in (other, honest):
+        viewer.features(some(1), mirrored=False, device=CPU)
+    assert len(list(cache.iterdir())) == 2

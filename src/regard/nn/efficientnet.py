@@ -5,10 +5,8 @@ out, and where the padding is odd the larger half is at the right and at the bot
 normalisation are fixed it is part of the convolution before it, in training too.
 """
 
-import hashlib
 from collections.abc import Callable, Sequence
 from os import PathLike
-from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -262,12 +260,6 @@ def load_published(module: EfficientNetLite0, path: str | PathLike[str]) -> None
         expected = "weights of EfficientNet-Lite0" if missing else list(wanted[unlike[0]].shape)
         raise RegardError(f"{path}: these weights are of another network", got=got, expected=expected)
     module.load_state_dict({name: renamed[name] for name in wanted})
-
-
-def sha256_of(path: str | PathLike[str]) -> str:
-    """The checksum of a file of weights: part of the name under which its features are kept."""
-    with open(Path(path), "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 _PARTS = {

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, UInt8
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -28,8 +28,8 @@ from regard.base.ranges import Pixels, Range
 from regard.data.download import cache_folder, find
 from regard.data.flickr8k import Captions
 from regard.data.images import fit_image, read_image
-from regard.data.sources import SOURCES
-from regard.nn.efficientnet import TOP, Backbone, Patches, efficientnet_lite0, sha256_of
+from regard.nn.checksum import tensors_checksum
+from regard.nn.efficientnet import TOP, Backbone, Patches, efficientnet_lite0
 from regard.tasks.task import Progress
 
 PUBLISHED = "efficientnet_lite0/efficientnet-lite0-57934424.pth"
@@ -100,12 +100,7 @@ class Viewer:
             return None
         if config.name == "patches":
             return f"patches {config.patch}"
-        if self.folder is not None:
-            with safe_open(self.folder / FILE, "pt") as file:
-                identity: str | None = (file.metadata() or {}).get("identity")
-                return identity
-        sha256 = SOURCES[PUBLISHED].sha256 if config.weights is None else sha256_of(self.weights_file)
-        return f"efficientnet_lite0 {sha256} {config.stage}"
+        return f"efficientnet_lite0 {tensors_checksum(self.encoder.state_dict())} {config.stage}"  # of what it holds
 
     def save(self, folder: Path) -> None:
         """The weights into a run folder, so that it can caption new pictures on any machine."""
@@ -114,7 +109,7 @@ class Viewer:
         folder.mkdir(parents=True, exist_ok=True)
         part = folder / f".{FILE}.{secrets.token_hex(6)}.part"
         tensors = {name: tensor.contiguous() for name, tensor in self.encoder.state_dict().items()}
-        save_file(tensors, part, metadata={"identity": str(self.identity)})
+        save_file(tensors, part)
         os.replace(part, folder / FILE)
 
     def view(self, image: UInt8[np.ndarray, "h w 3"], *, margin: int = 0) -> UInt8[np.ndarray, "3 s s"]:

@@ -27,6 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.base import RegardError, inside, parse_json, write_atomically
+from regard.nn.checksum import tensors_checksum
 
 PREFIX = "step_"
 STATE, MODEL = "state.json", "model"
@@ -69,11 +70,7 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
 
 def checksum(model: nn.Module) -> str:
     """The sha256 of a model's weights: names, types, shapes and every number."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(weights(model).items()):
-        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
-        digest.update(tensor.cpu().contiguous().flatten().view(torch.uint8).numpy().data)
-    return digest.hexdigest()
+    return tensors_checksum(weights(model))
 
 
 class Started(NamedTuple):
