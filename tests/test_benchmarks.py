@@ -220,6 +220,7 @@ def test_attention_refuses_kernels_that_forget_a_key(load: Load, capsys: pytest.
         benchmark.REFUSALS.end()
 
 
+@pytest.mark.slow
 def test_attention_checks_itself_without_a_gpu() -> None:
     """`--check` runs every gate through Triton's interpreter, which wants a process of its own."""
     command = [sys.executable, str(BENCHMARKS / "attention_gpu.py"), "--check"]
