@@ -131,7 +131,8 @@ def _facts(model: Model, split: str, found: dict[str, Any], records: list[dict[s
     path = model.folder / ENVIRONMENT
     machine = read_json(path, cure="delete it") if path.exists() else {}
     processor = ", ".join(str(machine[key]) for key in ("processor", "threads") if key in machine)
-    processor += "\u00a0threads" if "threads" in machine else ""
+    if "threads" in machine:
+        processor += "\u00a0thread" if machine["threads"] == 1 else "\u00a0threads"
     speed = [f"{found['figures'][key]:.0f} {unit}" for key, unit in SPEED.items() if key in found["figures"]]
     decoding = ""
     if speed:
