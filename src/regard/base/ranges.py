@@ -80,7 +80,7 @@ class Range:
 
 @dataclass(frozen=True)
 class OneOf:
-    """Names of a menu."""
+    """A setting that takes one of the names of a menu."""
 
     menu: Iterable[str]
 

@@ -77,7 +77,7 @@ class Counter:
         self.bar: Any = None
 
     def __call__(self, what: str, done: int, of: int) -> None:
-        """So many are done."""
+        """Move the bar to the number that is done."""
         if self.bar is None or what != self.what or of != self.bar.total:
             self.close()
             self.what = what
@@ -93,7 +93,7 @@ class Counter:
         self.bar.refresh()
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar from the terminal."""
         if self.bar is not None:
             self.bar.close()
             self.bar = None

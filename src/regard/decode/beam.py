@@ -105,7 +105,7 @@ def beam_search(
 
 @dataclass(frozen=True)
 class _Rules:
-    """The settings, checked."""
+    """The settings, after every range was checked."""
 
     eos: int
     beams: Beams

@@ -23,7 +23,7 @@ TopP = Annotated[float, Range(above=0, most=1)]
 
 @dataclass(frozen=True)
 class _Chance:
-    """The settings, checked."""
+    """The settings, after every range was checked."""
 
     temperature: Temperature
     top_k: TopK

@@ -16,7 +16,7 @@ class Clock:
 
     @property
     def seconds(self) -> float:
-        """So far."""
+        """The seconds of training so far."""
         return self._sum + (0.0 if self._since is None else time.perf_counter() - self._since)
 
     @seconds.setter
@@ -38,7 +38,7 @@ class Clock:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Time out."""
+        """Stop the clock while this is open."""
         running = self._since is not None
         if running:
             self.__exit__()

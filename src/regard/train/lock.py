@@ -37,7 +37,7 @@ class RunLock:
             )
 
     def release(self) -> None:
-        """Let others train here."""
+        """Release the lock, so that another training may use the folder."""
         if self._handle is not None:
             if _same_file(self._handle, self.path):
                 with suppress(OSError):
