@@ -42,7 +42,7 @@ def demo(out: str, seconds: float) -> None:
     if not 0 < seconds < math.inf:
         raise ConfigError("--seconds", got=seconds, expected="more than 0", cure="leave it out: 1200 is the default")
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # models of this size are faster on one thread than on two, and other work slows them less
+    torch.set_num_threads(1)  # two are a quarter faster on idle cores, and far slower on busy ones
     try:
         _demo(Path(out), seconds)
     except KeyboardInterrupt:
