@@ -87,7 +87,7 @@ def port_loss(model: Any, images: Tensor, labels: Tensor, look: Look, path: Tens
     for step in range(config.glimpses):
         if step > 0:
             mean = model.location.layers(state[0].detach()).tanh()
-            policy = Normal(mean, config.sigma, validate_args=False)
+            policy = Normal(mean, torch.full_like(mean, config.sigma), validate_args=False)  # a graph takes no number
             drawn = mean.detach() + config.sigma * torch.randn_like(mean)
             point = drawn if path is None else path[:, step]
             log_probabilities.append(policy.log_prob(point).sum(1))

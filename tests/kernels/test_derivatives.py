@@ -16,6 +16,7 @@ from regard.base import ImplementationUnavailable, RegardError
 from regard.kernels import blocked, blocked_additive
 from regard.kernels.derivatives import (
     as_fused_kernels_read,
+    has_no_memory,
     is_readable,
     plain_additive,
     plain_dot,
@@ -256,3 +257,30 @@ def test_a_gpu_is_given_what_it_can_read(name: str) -> None:
     )
     assert is_readable(as_fused_kernels_read(storage))
     assert (as_fused_kernels_read(storage) is storage) == expected
+
+
+def test_many_gradients_at_once_have_no_memory() -> None:
+    """`is_grads_batched` has a vmap of its own, which `torch.func` does not know of."""
+    seen: list[tuple[bool, bool]] = []
+    x = torch.zeros(3, requires_grad=True)
+    doubled = 2 * x
+    doubled.register_hook(lambda grad: seen.append((has_no_memory(grad), transformed())))
+    torch.autograd.grad(3 * doubled, x, torch.ones(2, 3), is_grads_batched=True)
+    assert seen == [(True, False)]
+    assert not has_no_memory(doubled)
+    assert not has_no_memory(torch.nn.Parameter(torch.zeros(2)))
+    assert torch.func.vmap(lambda row: row + has_no_memory(row))(torch.zeros(1)).item() == 1
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("score", ["scaled dot", "inverse distance"])
+def test_many_gradients_at_once_on_a_gpu(score: str) -> None:
+    layer = SCORES[score]()
+    query, keys, values = (x.cuda().requires_grad_() for x in inputs())
+    outer = torch.randn(2, *query.shape, dtype=query.dtype, device="cuda")
+
+    def gradient(impl: str) -> Tensor:
+        context = attend(query, keys, values, score=layer, impl=impl).context
+        return torch.autograd.grad(context, query, outer, is_grads_batched=True)[0]
+
+    assert_close(gradient("auto"), gradient("reference"))

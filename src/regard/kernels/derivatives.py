@@ -77,9 +77,18 @@ def with_second_derivative(
     return result
 
 
-def _by_plain_operations(dropout: float) -> bool:
-    """Asked in a backward pass: whether it is to have a derivative (`create_graph`), or is run under `vmap`."""
-    return torch.is_grad_enabled() or (transformed() and dropout == 0.0)
+def _by_plain_operations(grad: Tensor, dropout: float) -> bool:
+    """Asked in a backward pass: whether it is to have a derivative (`create_graph`), or has many gradients at once."""
+    return torch.is_grad_enabled() or (dropout == 0.0 and has_no_memory(grad))
+
+
+def has_no_memory(x: Tensor) -> bool:
+    """Whether `x` stands for many tensors or for none, so that no kernel can be told where its numbers lie.
+
+    `torch.autograd.grad(…, is_grads_batched=True)` has a `vmap` of its own, which is no transform of `torch.func`.
+    """
+    wrapped = torch._C._functorch.is_legacy_batchedtensor(x) or torch._C._functorch.is_functorch_wrapped_tensor(x)
+    return bool(wrapped) or type(x) not in (Tensor, torch.nn.Parameter)
 
 
 def _for_the_first_derivative(x: Tensor, dropout: float) -> Tensor:
@@ -87,7 +96,7 @@ def _for_the_first_derivative(x: Tensor, dropout: float) -> Tensor:
         return x
     alias = x.view_as(x)
     alias.register_hook(  # type: ignore[no-untyped-call]
-        lambda grad: torch.zeros_like(grad) if _by_plain_operations(dropout) else None
+        lambda grad: torch.zeros_like(grad) if _by_plain_operations(grad, dropout) else None
     )
     return alias
 
@@ -104,7 +113,7 @@ class _Twice(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         inputs, needed = ctx.saved_tensors, ctx.needs_input_grad[3:]
-        if not _by_plain_operations(ctx.dropout):
+        if not _by_plain_operations(grad, ctx.dropout):
             return as_fused_kernels_read(grad), None, None, *(None for _ in inputs)
         found = differentiable_again(ctx.plain, inputs, needed, grad, dropout=ctx.dropout)
         return grad, None, None, *found
@@ -112,8 +121,8 @@ class _Twice(torch.autograd.Function):
 
 def as_fused_kernels_read(x: Tensor) -> Tensor:
     """`x` where torch's fused kernels on a GPU can read it, or a copy that they can."""
-    if not x.is_cuda or torch.compiler.is_compiling() or type(x) is not Tensor or transformed():
-        return x  # a compiler sees to it by itself; others have no place in memory that could be asked for
+    if not x.is_cuda or torch.compiler.is_compiling() or has_no_memory(x):
+        return x  # a compiler sees to it by itself
     if is_readable(x):
         return x
     return x.clone(memory_format=torch.contiguous_format)
