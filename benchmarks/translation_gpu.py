@@ -105,7 +105,7 @@ class Bench:
     def transformer(self, pre_norm: bool) -> Transformer:
         """Our model, with the weights of all others where they are drawn already."""
         config = replace(self.recipe.model, pre_norm=pre_norm)
-        model = Transformer(self.task.fill(config))
+        model = Transformer(self.task.complete(config))
         if self._peer(pre_norm) in self.weights:
             model.load_state_dict(self.weights[self._peer(pre_norm)])
         return model

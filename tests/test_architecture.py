@@ -146,12 +146,14 @@ def test_command_line_is_frozen() -> None:
     assert flags == {
         "demo": ["--help", "--out", "--seconds"],
         "train": ["--device", "--help", "--out", "--resume", "--set", "--source", "--target"],
-        "evaluate": ["--beam", "--device", "--help", "--set", "--source", "--split", "--target"],
+        "evaluate": ["--beam", "--device", "--help", "--json", "--set", "--source", "--split", "--target"],
         "translate": search,
         "caption": ["--beam", "--beside", "--device", "--help", "--nbest", "--overlay", "--set"],
-        "classify": ["--device", "--help", "--path"],
+        "classify": ["--device", "--help", "--path", "--set"],
         "report": ["--help", "--out", "--samples", "--source", "--split", "--target"],
-        "list": ["--help"],
+        "list": ["--help", "--json"],
+        "show": ["--help", "--json"],
+        "predict": ["--device", "--draw", "--help", "--json", "--set"],
         "info": ["--help"],
         "tour": ["--help", "--out"],
     }

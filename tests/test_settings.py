@@ -195,12 +195,12 @@ def tried(recipe: Recipe, settings: list[str]) -> None:
     """All that a training does with its settings before the first step, and a search by those of the task."""
     recipe = change(recipe, settings)
     build_task(recipe)
-    if MODELS[recipe.paper].task == "captioning":
+    if recipe.entry.name == "captioning":
         encoder = dataclasses.replace(recipe.task.encoder, name="patches", keep=False)
         changes = {"finetune": False, "jitter": 0, "dataset": "shapes"}
         config = dataclasses.replace(recipe.task, encoder=encoder, **changes)
         task: Any = Captioning(config, splits=shapes((6, 2, 2)))
-    elif MODELS[recipe.paper].task == "translation":
+    elif recipe.entry.name == "translation":
         task = Translation(recipe.task, codecs=(LANGUAGE, LANGUAGE))
     else:
         task = few_pictures(recipe)

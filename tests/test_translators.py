@@ -46,7 +46,7 @@ SETTINGS: dict[str, list[dict[str, object]]] = {
         )
     ],
 }
-MODELS = {name: paper for name, paper in ALL_MODELS.items() if paper.task == "translation"}
+MODELS = {name: paper for name, paper in ALL_MODELS.items() if issubclass(paper.model, Translator)}
 CASES = {f"{name}-{i}": (name, settings) for name, variants in SETTINGS.items() for i, settings in enumerate(variants)}
 ATTENDING = [name for name, paper in MODELS.items() if "align" in paper.config.__dataclass_fields__]
 every_model = pytest.mark.parametrize("case", CASES)

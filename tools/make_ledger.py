@@ -15,7 +15,6 @@ from pathlib import Path
 
 from regard.base import write_atomically
 from regard.recipes import RECIPES, overview, table
-from regard.recipes.figures import data_name
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"(<!-- (?P<kind>ledger|lines): (?P<names>.*?) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -39,8 +38,7 @@ def made(kind: str, names: str) -> str:
     recipes = {name: RECIPES[name]() for name in chosen}
     if kind == "lines":
         return overview(recipes)
-    data = {name: data_name(each.task) for name, each in recipes.items()}
-    return table(chosen, {name: each.published for name, each in recipes.items()}, data=data)
+    return table(recipes)
 
 
 def main() -> int:

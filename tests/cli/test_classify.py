@@ -20,7 +20,7 @@ def test_one_picture_and_several(gazing: Path, odd: Path, capsys: pytest.Capture
     lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert [name for name, _ in lines] == paths
     model = api.load(gazing)
-    assert [said for _, said in lines] == [api.recognised_text(found) for found in model.classify(paths)]
+    assert [said for _, said in lines] == [answer.described for answer in model.classify(paths)]
     assert one == f"{lines[0][1]}\n"
     assert one.endswith(" %, 3 glimpses)\n")
 
@@ -82,10 +82,16 @@ def test_wrong_formats_and_wrong_runs(
     text = "regard: --path: unknown picture format: got '.bmp'; expected one of .png, .pdf, .svg, .gif\n"
     assert capsys.readouterr().err == text
     assert main(["classify", str(captioning), picture]) == 2
-    text = "captioning is a captioning run: got pictures. Cure: use caption, or load a classification run.\n"
+    text = (
+        "captioning cannot classify pictures: got a captioning run. "
+        "Cure: caption pictures with it, or load a model that can classify.\n"
+    )
     assert capsys.readouterr().err == f"regard: {text}"
     assert main(["translate", str(gazing), "hello"]) == 2
-    text = "gazing is a classification run: got texts. Cure: use classify, or load a translation run.\n"
+    text = (
+        "gazing cannot translate text: got a classification run. "
+        "Cure: classify pictures with it, or load a model that can translate.\n"
+    )
     assert capsys.readouterr().err == f"regard: {text}"
     assert main(["evaluate", str(gazing), "--beam", "2"]) == 2
-    assert capsys.readouterr().err == "regard: a classification run does not search: got beam\n"
+    assert capsys.readouterr().err.startswith("regard: unknown setting 'beam' of a prediction: expected one of draws")

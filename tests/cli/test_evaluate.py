@@ -23,8 +23,9 @@ def test_figures_are_printed_and_kept(run: Path, capsys: pytest.CaptureFixture[s
     assert found["signatures"]["bleu"].startswith("nrefs:1|case:lc|")
     assert any(line.split() == ["6–8", "6", f"{found['lengths'][1]['bleu']:.1f}"] for line in lines)
     assert lines[-1] == str(run / "result_test.json")
-    assert (found["run"], found["paper"], found["sentences"], found["parameters"]) == ("run", "bahdanau", 6, 3005)
-    assert found["search"]["beams"] == 2
+    assert (found["run"], found["paper"], found["count"], found["parameters"]) == ("run", "bahdanau", 6, 3005)
+    assert found["settings"]["beams"] == 2
+    assert (found["task"], found["how"]) == ("translation", "beam 2")
     assert "torch" in found["environment"]
     outputs = (run / "output_test.txt").read_text().splitlines()
     model = api.load(run)
@@ -34,7 +35,7 @@ def test_figures_are_printed_and_kept(run: Path, capsys: pytest.CaptureFixture[s
 def test_another_split_and_beam(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", str(run), "--split", "valid", "--beam", "1"]) == 0
     assert "run on valid: 6 sentences" in capsys.readouterr().out
-    assert json.loads((run / "result_valid.json").read_text())["search"]["beams"] == 1
+    assert json.loads((run / "result_valid.json").read_text())["settings"]["beams"] == 1
     assert (run / "output_valid.txt").exists()
     assert not (run / "result_test.json").exists()
 
@@ -84,7 +85,7 @@ def test_figures_of_captions(captioning: Path, tmp_path: Path, capsys: pytest.Ca
     assert main(["evaluate", str(run), "--beam", "1"]) == 0
     said = capsys.readouterr().out
     found = json.loads((run / "result_test.json").read_text())
-    assert found["search"]["beams"] == 1
+    assert found["settings"]["beams"] == 1
     lines, search = said.splitlines(), "search:greedy,min_steps=2"
     for n in range(1, 5):
         plain = next(line for line in lines if line.startswith(f"  BLEU-{n}  "))
@@ -92,7 +93,7 @@ def test_figures_of_captions(captioning: Path, tmp_path: Path, capsys: pytest.Ca
         assert plain.endswith(f"|bp:no|{search}")
         penalised = next(line for line in lines if line.startswith(f"  BLEU-{n}, with brevity penalty"))
         assert penalised.endswith(f"|bp:closest|{search}")
-    for name in ("METEOR, exact and stem", "CIDEr-D", "words a caption", "captions a second"):
+    for name in ("CIDEr-D", "words a caption", "captions a second"):
         assert f"  {name}" in said
     if "meteor" in found["missing"]:
         assert any(line.startswith("  METEOR ") and line.endswith(found["missing"]["meteor"]) for line in lines)
@@ -133,3 +134,11 @@ def test_on_a_terminal_there_is_a_bar_while_it_decodes(
 def test_without_a_terminal_there_is_no_bar(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", str(run)]) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_figures_as_json(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", str(run), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    stored = json.loads((run / "result_test.json").read_text())
+    assert printed["figures"] == stored["figures"]
+    assert "outputs" not in printed

@@ -14,6 +14,7 @@ from regard import __version__
 from regard.align import ALIGNS
 from regard.api import shipped
 from regard.base import ConfigError, RegardError
+from regard.cli import VERBS
 from regard.cli.main import main
 from regard.models import MODELS
 from regard.tasks import Search
@@ -143,8 +144,13 @@ MISTAKES = {  # a command, and what it says; {here} is the folder where it runs
     "Cure: did you mean 'temperature'?",
     "translate run hello caf\udce9": r"text 2 is no Unicode: got '\udce9' at position 3. Cure: give it in UTF-8.",
     "translate run hello --heads": "--heads needs --heatmap. Cure: --heatmap heads.png.",
-    "translate run hello --heatmap a.bmp": "unknown picture format: got '.bmp'; expected one of .png, .pdf, .svg",
-    "translate run hello --heatmap png": "unknown picture format: got ''; expected one of .png, .pdf, .svg",
+    "translate run hello --heatmap a.bmp": "--heatmap: unknown picture format: got '.bmp'; "
+    "expected one of .png, .pdf, .svg",
+    "translate run hello --heatmap png": "--heatmap: unknown picture format: got ''; expected one of .png, .pdf, .svg",
+    "trian bahdanau/plain_en_fr": f"there is no such command: got 'trian'; expected one of {', '.join(VERBS)}. "
+    "Cure: did you mean 'train'?",
+    "list attention": "no recipe matches: got attention. Cure: `regard list` without a filter names them all.",
+    "show everything": "there is no recipe 'everything'. Cure: `regard list` names them all.",
     # reports and pictures
     "report run --split tst": "unknown split: got 'tst'; expected one of train, valid, test, newstest2014. "
     "Cure: did you mean 'test'?",
@@ -154,7 +160,7 @@ MISTAKES = {  # a command, and what it says; {here} is the folder where it runs
     "report spoilt": "spoilt/result_test.json cannot be read: got Expecting value: line 1 column 1 (char 0). "
     "Cure: delete it: the run is then evaluated again.",
     "evaluate run --target a.fr": "--target needs --source. Cure: give both, as in the training.",
-    "evaluate tatoeba-en-fr --source a.en": "{shipped} was trained on no files: got a.en. "
+    "evaluate tatoeba-en-fr --source a.en": "{shipped} was not trained on files: got a.en. "
     "Cure: leave --source and --target out.",
     "evaluate foreign": "this run was trained on files whose paths are not followed: got '/etc/passwd' in its "
     "recipe.json; expected paths that were given on this machine. "
@@ -238,7 +244,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"regard {__version__}\n"
 
 
-@pytest.mark.parametrize("arguments", [[], ["tran"], ["info", "--loud"], ["demo", "--seconds", "long"], ["train"]])
+@pytest.mark.parametrize("arguments", [[], ["info", "--loud"], ["demo", "--seconds", "long"], ["train"]])
 def test_a_wrong_command_says_what_there_is(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main(arguments)
@@ -270,19 +276,19 @@ def test_a_wrong_command_says_what_there_is(arguments: list[str], capsys: pytest
 def test_errors_become_one_line(
     error: BaseException, status: int, text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def broken() -> None:
+    def broken(asked: object) -> None:
         raise error
 
-    monkeypatch.setattr("regard.cli.info.info", broken)
+    monkeypatch.setattr("regard.cli.info.run", broken)
     assert main(["info"]) == status
     assert capsys.readouterr().err.lstrip("\n") == f"regard: {text}\n"
 
 
 def test_a_mistake_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken() -> None:
+    def broken(asked: object) -> None:
         raise IndexError("ours")
 
-    monkeypatch.setattr("regard.cli.info.info", broken)
+    monkeypatch.setattr("regard.cli.info.run", broken)
     with pytest.raises(IndexError, match="ours"):
         main(["info"])
 
@@ -296,8 +302,7 @@ def test_a_terminal_that_lacks_our_signs_shows_others(monkeypatch: pytest.Monkey
 
 def test_the_module_is_the_command() -> None:
     run = subprocess.run([sys.executable, "-m", "regard", "--help"], capture_output=True, text=True, check=True)
-    commands = ("demo", "train", "evaluate", "translate", "caption", "classify", "report", "list", "info", "tour")
-    for command in commands:
+    for command in VERBS:
         assert f"\n    {command}" in run.stdout
 
 

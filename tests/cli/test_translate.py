@@ -8,7 +8,7 @@ from tiny import SIZES
 
 from regard import api
 from regard.cli.main import main
-from regard.cli.translate import CHUNK
+from regard.cli.predicting import AT_ONCE
 from regard.data import tokenize
 
 LINES = ["the red cat sees the bird.", "", "the old dog"]
@@ -45,7 +45,7 @@ def test_a_file(
 def test_standard_input(
     trained: Path, wanted: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    many = CHUNK // len(LINES) + 1  # more than one chunk
+    many = AT_ONCE["text"] // len(LINES) + 1  # more than one chunk
     monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(LINES * many) + "\n"))
     assert main(["translate", str(trained), "--beam", "2"]) == 0
     assert capsys.readouterr().out.splitlines() == wanted * many

@@ -27,7 +27,7 @@ SMALL: dict[str, object] = {
     "dropout": 0.0,
 }
 WORDS = [f"word{number}" for number in range(46)]  # and four specials
-TASK = {name: MODELS[build().paper].task for name, build in RECIPES.items()}
+TASK = {name: build().entry.name for name, build in RECIPES.items()}
 PICTURES = {  # channels, side, labels, classes of each data set
     "digits": (1, 28, 1, 10),
     "mnist": (1, 28, 1, 10),
@@ -41,7 +41,7 @@ def parameters(name: str, *settings: str) -> int:
     recipe = change(RECIPES[name](), settings)
     if TASK[name] == "classification":
         with torch.device("meta"):
-            model = MODELS[recipe.paper].model(few_pictures(recipe).fill(recipe.model))
+            model = MODELS[recipe.paper].model(few_pictures(recipe).complete(recipe.model))
         return sum(parameter.numel() for parameter in model.parameters())
     source, target = VOCABULARIES[recipe.task.corpus]
     with torch.device("meta"):
@@ -66,7 +66,7 @@ def tiny(config: Any) -> Any:
 def seeing(recipe: Recipe) -> tuple[nn.Module, Classification | Captioning]:
     """A recipe on pictures in a tiny size, with a few pictures of the right shape."""
     torch.manual_seed(0)
-    task = _captions(recipe) if MODELS[recipe.paper].task == "captioning" else few_pictures(recipe)
+    task = _captions(recipe) if recipe.entry.name == "captioning" else few_pictures(recipe)
     return build_model(replace(recipe, model=tiny(recipe.model)), task), task
 
 

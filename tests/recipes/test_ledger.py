@@ -1,14 +1,27 @@
 import json
 import re
+from dataclasses import replace
 from importlib.resources import files
 
 import pytest
 
 from regard.recipes import RECIPES, change, entry, figure, ledger, overview, table
-from regard.recipes.figures import SHOWN, kind_of
-from regard.recipes.ledger import OURS, lines, shown, variants
+from regard.recipes.ledger import lines, shown, variants
+from regard.recipes.recipe import Recipe
+from regard.tasks import TASKS, Column, Display
 
+BLEU = Column("BLEU", ("tokenized_bleu",))
 RUN = [name for recipe in RECIPES for name in variants(recipe)]
+
+
+def display_of(name: str) -> Display:
+    return RECIPES[name.partition("@")[0]]().entry.display
+
+
+def like(recipe: str, published: str = "", data: str | None = None) -> Recipe:
+    """A recipe of the same task as `recipe`, with another published number, on a data set of that name."""
+    made = replace(RECIPES[recipe](), published=published)
+    return made if data is None else replace(made, task=replace(made.task, dataset=data))
 
 
 def test_every_result_belongs_to_a_recipe() -> None:
@@ -29,10 +42,9 @@ def test_results_tell_how_they_were_made(name: str) -> None:
     for run in found["runs"]:
         assert {"torch", "processor"} <= set(run["environment"])
         for split in run["splits"].values():
-            kind = kind_of(split["figures"])
-            assert 0 < split["figures"][SHOWN[kind].counts] < 100
-            counts = SHOWN[kind].figures[SHOWN[kind].counts].signature or SHOWN[kind].counts
-            assert split["signatures"][counts]
+            counted = display_of(name).counted
+            assert 0 < split["figures"][counted.key] < 100
+            assert split["signatures"][counted.signature or counted.key]
 
 
 @pytest.mark.parametrize("name", RUN)
@@ -40,11 +52,12 @@ def test_a_figure_is_the_mean_over_seeds(name: str) -> None:
     found = entry(name)
     assert found is not None
     split, summary = next(iter(found["summary"].items()))
-    counts = SHOWN[kind_of(summary)].counts
-    text = figure(name, counts)
-    assert text is not None
-    values = [run["splits"][split]["figures"][counts] for run in found["runs"]]
+    counts = display_of(name).counts
     decimals = 2 if counts == "error" else 1
+    text = figure(name, Column("", (counts,), decimals))
+    assert text is not None
+    assert counts in summary
+    values = [run["splits"][split]["figures"][counts] for run in found["runs"]]
     assert text.startswith(f"{sum(values) / len(values):.{decimals}f}")
     assert ("±" in text) == ("seeds" in text) == (len(values) > 1)
 
@@ -66,15 +79,15 @@ def test_a_row_is_what_its_command_gives(name: str) -> None:
 
 def test_what_was_not_run_has_no_figure() -> None:
     assert entry("no/such") is None
-    assert figure("no/such") is None
-    assert figure("bahdanau/multi30k_de_en", "error") is None  # nor one that nobody asked for
+    assert figure("no/such", BLEU) is None
+    assert figure("bahdanau/multi30k_de_en", Column("", ("error",))) is None  # nor one that nobody asked for
 
 
 def test_the_table_has_ours_beside_theirs() -> None:
     name = "bahdanau/multi30k_de_en"
-    text = table([name, "no/such"], {name: "28.3 (somebody)"})
+    text = table({name: like(name, "28.3 (somebody)"), "no/such": like(name)})
     row = next(line for line in text.splitlines() if line.startswith(f"| `{name}`"))
-    shown = figure(name)
+    shown = figure(name, BLEU)
     assert shown is not None
     assert "28.3 (somebody)" in row
     assert re.sub(r" \(.*", "", shown) in row
@@ -108,15 +121,17 @@ def test_each_task_has_a_table_of_its_own(monkeypatch: pytest.MonkeyPatch) -> No
     }
     monkeypatch.setattr(ledger, "entry", entries.get)
     monkeypatch.setattr(ledger, "variants", lambda name: [each for each in entries if each.split("@")[0] == name])
-    text = table(["say/a", "see/a", "see/b", "see/c"], {"see/a": "1.29 (them)"}, data={"see/a": "mnist"})
+    see, say = "ram/mini", "show_attend_tell/shapes"
+    recipes = {"say/a": like(say), "see/a": like(see, "1.29 (them)"), "see/b": like(see), "see/c": like(see)}
+    text = table(recipes)
     first, second = (
         text.index("| recipe | test set | error, % |"),
         text.index("| recipe | test set | BLEU-1 / 2 / 3 / 4 |"),
     )
     assert first < second
-    assert "| `see/a` | mnist test | 1.23 ± 0.06 | 1.29 (them) | 8.0 ± 0.0 | 3 | 0.21 M | 30,000 | 2.0 |" in text
-    assert "| `see/a` `model.glimpses=4` | mnist test | 7.00 ± 0.10 | 7.1 | 4.0 ± 0.0 |" in text
-    assert "| `see/b` | test | 9.00 ± 0.50 | – | – |" in text  # it takes no glimpses
+    assert "| `see/a` | digits test | 1.23 ± 0.06 | 1.29 (them) | 8.0 ± 0.0 | 3 | 0.21 M | 30,000 | 2.0 |" in text
+    assert "| `see/a` `model.glimpses=4` | digits test | 7.00 ± 0.10 | 7.1 | 4.0 ± 0.0 |" in text
+    assert "| `see/b` | digits test | 9.00 ± 0.50 | – | – |" in text  # it takes no glimpses
     assert "| label error" not in text  # nothing has any
     assert "| 60.0 / 50.0 / 40.0 / 30.0 ± 0.1 / 0.2 / 0.3 / 0.4 | – | 50.0 / 40.0 / 30.0 / 20.0 ± 0.2" in text
     assert "- METEOR was not measured: no Java." in text
@@ -136,7 +151,7 @@ def test_the_list_and_the_tables_have_the_same_figures() -> None:
         cells = [cell.strip() for cell in row.strip("|").split(" | ")]
         assert tuple(cells[2 : 2 + len(line.ours)]) == tuple(figure or "–" for figure in line.ours)
         assert cells[2 + len(line.ours)] == (line.published or "–")
-    assert {line.task for line in lines(recipes)} == set(OURS)
+    assert {line.task for line in lines(recipes)} == set(TASKS)
 
 
 def test_what_stands_for_a_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,23 +183,20 @@ def test_what_was_tried_is_shown_on_the_validation_set_alone(monkeypatch: pytest
     entries = {"see/a": both(1.1, 1.2), "see/a@tried": both(3.3, 3.4, tried=True, published="9.9")}
     monkeypatch.setattr(ledger, "entry", entries.get)
     monkeypatch.setattr(ledger, "variants", lambda name: [each for each in entries if each.split("@")[0] == name])
-    text = table(["see/a"], {"see/a": "7.7 (them)"})
+    text = table({"see/a": like("ram/mini", "7.7 (them)")})
     assert ("1.10" in text, "1.20" in text, "3.30" in text, "3.40" in text) == (True, True, False, True)
     assert text.count("7.7 (them)") == 1  # theirs is of a test set
     assert "9.9" not in text
     del entries["see/a"]  # then it stands for the recipe
-    assert "3.30" in table(["see/a"], {})
+    assert "3.30" in table({"see/a": like("ram/mini")})
 
 
 def test_signatures_of_captions_name_the_search() -> None:
-    """Rows from before it was in the signature have it beside, and small letters were called mixed."""
-    text = table(["show_attend_tell/flickr8k_soft", "show_attend_tell/flickr8k_hard"], {})
+    text = table(
+        {f"show_attend_tell/flickr8k_{way}": like(f"show_attend_tell/flickr8k_{way}") for way in ("soft", "hard")}
+    )
     bleu = next(line for line in text.splitlines() if line.startswith("- BLEU: "))
     assert "case:mixed" not in text
     assert "|case:lc|" in bleu
     assert "|bp:no|search:beams=40,length_penalty=0,consensus=0.7`" in bleu
     assert "|bp:no|search:beams=40,length_penalty=0,consensus=0.7|places:expected`" in bleu
-    split = {"signatures": {"bleu": "x|case:mixed|y", "bleu_brevity": "z"}, "search": {"beams": 1}}
-    assert ledger._signature(split, "bleu") == "x|case:lc|y|search:greedy"
-    new = {"signatures": {"bleu": "x|case:mixed|y|search:greedy", "bleu_brevity": "z"}, "search": {"beams": 1}}
-    assert ledger._signature(new, "bleu") == "x|case:mixed|y|search:greedy"  # as it was measured

@@ -14,6 +14,7 @@ from regard.models import MODELS
 from regard.recipes import (
     RECIPES,
     build_model,
+    build_task,
     change,
     find_recipe,
     load_recipe,
@@ -22,7 +23,7 @@ from regard.recipes import (
     with_files,
 )
 from regard.recipes.recipe import FORMAT
-from regard.tasks import Captioning, CaptioningConfig, ClassificationConfig, Search, Translation
+from regard.tasks import Captioning, CaptioningConfig, Search, Translation, TranslationConfig
 
 FILES = {name.partition("/")[0]: name.partition("/")[0] for name in RECIPES} | {"nonlocal": "nonlocal_net"}
 EVERY = pytest.mark.parametrize("name", RECIPES)
@@ -160,8 +161,11 @@ def test_model_and_paper_agree() -> None:
         replace(recipe, paper="luong")
     with pytest.raises(ConfigError, match="unknown model: got '1'; expected one of cho, "):
         change(recipe, ["paper=1"])
-    with pytest.raises(ConfigError, match="task and paper differ: got paper=bahdanau and ClassificationConfig"):
-        replace(recipe, task=ClassificationConfig())
+    other = replace(RECIPES["ram/mini"](), task=TranslationConfig())
+    with pytest.raises(ConfigError, match="ram cannot learn this task: got settings of translation"):
+        build_model(other, build_task(other))
+    with pytest.raises(ConfigError, match="these settings are of no task: got Train; expected one of Translation"):
+        replace(recipe, task=recipe.train)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from regard.base import Unfollowed
 from regard.data import Vocabulary, WordCodec
 from regard.models import MODELS
 from regard.recipes import RECIPES, Recipe, change, load_recipe, save_recipe, with_files
-from regard.recipes.signing import KEY, PATHS, paths, signature, trusted
+from regard.recipes.signing import KEY, path_settings, paths, signature, trusted
 from regard.tasks import TASKS, Translation
 
 
@@ -109,5 +109,10 @@ def test_no_path_is_forgotten() -> None:
     """A new setting of this type is a path, or it is named here."""
     known = {"encoder"}  # the name of an encoder
     kinds = [Recipe, *(paper.config for paper in MODELS.values()), *(kind.config for kind in TASKS.values())]
-    named = {name.rpartition(".")[2] for kind in kinds for name in optional_texts(kind)}
-    assert named - known == set(PATHS)
+    named = {name for kind in kinds for name in optional_texts(kind)}
+    inner = {name.rpartition(".")[2] for name in named} - known
+    assert inner == {"source_file", "target_file", "caption_file", "folder", "weights", "start"}
+    assert path_settings(Recipe) == {"start"}
+    for kind in kinds:
+        marked = path_settings(kind)
+        assert {name for name in optional_texts(kind) if "." not in name} - known == marked

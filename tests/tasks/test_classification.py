@@ -19,8 +19,9 @@ from regard.models.classifier import Classified, Convolutional, ConvolutionalCon
 from regard.models.dram import DRAM, DRAMConfig
 from regard.models.dt_ram import DTRAM, DTRAMConfig
 from regard.models.ram import RAM, RAMConfig
-from regard.tasks import ClassificationConfig, Gazing
-from regard.tasks.classification import DATASETS, Classification
+from regard.tasks import ClassificationConfig, GlimpseSettings
+from regard.tasks.classification import Classification
+from regard.tasks.shown_pictures import DATASETS
 from regard.train import Train, train
 
 NAMES = tuple("0123456789")
@@ -100,8 +101,8 @@ def test_whole_sequences() -> None:
     assert score.figures["error"] == 50
     assert score.figures["label_error"] == pytest.approx(20)
     assert score.details["outputs"] == ["1", "2 2"]
-    assert [one.text for one in mine.predict(Reader(1, 1), images)] == ["1", "22"]
-    assert mine.fill(DRAMConfig()).labels == 3
+    assert [one.text for one in mine.recognise(Reader(1, 1), images, ["a", "b"])] == ["1", "22"]
+    assert mine.complete(DRAMConfig()).labels == 3
 
 
 def test_held_out_canvases_never_change() -> None:
@@ -204,11 +205,11 @@ def test_turns_are_for_training_only(canvas: Canvas) -> None:
 
 def test_what_the_data_decides() -> None:
     pairs = Canvas(30, digits=2, target="pair")
-    filled = task(canvas=pairs).fill(ConvolutionalConfig())
+    filled = task(canvas=pairs).complete(ConvolutionalConfig())
     assert (filled.classes, filled.labels, filled.channels, filled.image_size) == (55, 1, 1, 30)
-    assert task(canvas=replace(pairs, target="sequence")).fill(RAMConfig()).labels == 2
-    assert task(canvas=replace(pairs, target="sum")).fill(DTRAMConfig()).ram.classes == 19
-    assert task().tests == ["test"]
+    assert task(canvas=replace(pairs, target="sequence")).complete(RAMConfig()).labels == 2
+    assert task(canvas=replace(pairs, target="sum")).complete(DTRAMConfig()).ram.classes == 19
+    assert list(task().tests) == ["test"]
 
 
 def test_evaluation_is_the_same_each_time() -> None:
@@ -235,7 +236,7 @@ def test_a_gaze_of_its_own() -> None:
     """What an evaluation sets, in place of what the run says."""
     model = RAM(replace(TINY, sigma=1.0))
     for draws in (0, 1, 5):
-        score = task(draws=2).evaluate(model, "test", gazing=Gazing(draws=draws), full=True)
+        score = task(draws=2).evaluate(model, "test", settings=GlimpseSettings(draws=draws), full=True)
         assert score.figures == task(draws=draws).evaluate(model, "test").figures
     assert score.details["signatures"]["error"].endswith("locations: mean of 5 draws")
 
@@ -244,11 +245,11 @@ def test_a_gaze_of_its_own() -> None:
         stopping.stop[2].weight.zero_()
         stopping.stop[2].bias.zero_()  # p is one half, in all states
     for certainty, steps, shown in ((None, 1, 0.25), (0.4, 1, 0.4), (0.6, 3, 0.6)):
-        score = task().evaluate(stopping, "test", gazing=Gazing(certainty=certainty), full=True)
+        score = task().evaluate(stopping, "test", settings=GlimpseSettings(certainty=certainty), full=True)
         assert score.figures["steps"] == steps
         assert score.details["stopped"] == [100.0 if number == steps else 0.0 for number in (1, 2, 3)]
         assert score.details["signatures"]["error"].endswith(f"locations: means, stops: p > {shown}")
-    drawn = task().evaluate(stopping, "test", gazing=Gazing(draws=1), full=True)
+    drawn = task().evaluate(stopping, "test", settings=GlimpseSettings(draws=1), full=True)
     assert drawn.details["signatures"]["error"].endswith("locations: one draw")
     assert 1 < drawn.figures["steps"] < 3
 
@@ -267,8 +268,8 @@ def test_errors_after_each_glimpse() -> None:
     score = task().evaluate(Slow(), "test", full=True)
     assert score.details["by_glimpse"] == pytest.approx([70.0, 30.0, 10.0])
     assert score.figures["error"] == pytest.approx(10.0)
-    for model, gazing in ((RAM(TINY), Gazing(draws=2)), (Oracle(), None)):  # a mean of walks, no walk
-        assert "by_glimpse" not in task().evaluate(model, "test", gazing=gazing, full=True).details
+    for model, gazing in ((RAM(TINY), GlimpseSettings(draws=2)), (Oracle(), None)):  # a mean of walks, no walk
+        assert "by_glimpse" not in task().evaluate(model, "test", settings=gazing, full=True).details
     walked = task().evaluate(RAM(TINY), "test", full=True)
     assert "stopped" not in walked.details
     assert walked.details["by_glimpse"][-1] == pytest.approx(walked.figures["error"])
@@ -277,27 +278,27 @@ def test_errors_after_each_glimpse() -> None:
 def test_a_gaze_that_cannot_be() -> None:
     plain = Convolutional(ConvolutionalConfig(image_size=6, width=3, stride=3, hidden_dim=8))
     with pytest.raises(ConfigError, match="a Convolutional does not draw where to look: got draws=3"):
-        task().evaluate(plain, "test", gazing=Gazing(draws=3))
+        task().evaluate(plain, "test", settings=GlimpseSettings(draws=3))
     with pytest.raises(ConfigError, match=r"a RAM does not decide when to stop: got certainty=0.9"):
-        task().evaluate(RAM(TINY), "test", gazing=Gazing(certainty=0.9))
+        task().evaluate(RAM(TINY), "test", settings=GlimpseSettings(certainty=0.9))
     with pytest.raises(ConfigError, match=r"certainty: got 1.5; expected between 0 and 1"):
-        task().evaluate(DTRAM(DTRAMConfig(TINY)), "test", gazing=Gazing(certainty=1.5))
+        task().evaluate(DTRAM(DTRAMConfig(TINY)), "test", settings=GlimpseSettings(certainty=1.5))
     with pytest.raises(ConfigError, match="draws: got -1; expected 0 or more"):
-        Gazing(draws=-1)
+        GlimpseSettings(draws=-1)
 
 
 def test_predictions() -> None:
     mine = task()
     pictures = mine.held_out("test").images[:3]
-    for answer, label in zip(mine.predict(Oracle(), pictures), "012", strict=True):
+    for answer, label in zip(mine.recognise(Oracle(), pictures, ["a", "b", "c"]), "012", strict=True):
         assert answer.text == label
         assert answer.labels == [label]
         assert answer.where is None
         assert answer.probabilities.shape == (1, 10)
     model = DTRAM(DTRAMConfig(TINY, stop_dim=4))
     nn.init.constant_(model.stop[2].bias, 100.0)
-    assert mine.predict(model, pictures)[0].where.shape == (1, 2)  # it stopped after one glimpse
-    assert mine.predict(RAM(TINY), pictures)[0].where.shape == (3, 2)
+    assert mine.recognise(model, pictures, ["a", "b", "c"])[0].where.shape == (1, 2)  # it stopped after one glimpse
+    assert mine.recognise(RAM(TINY), pictures, ["a", "b", "c"])[0].where.shape == (3, 2)
 
 
 def test_pictures_of_users() -> None:

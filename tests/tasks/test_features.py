@@ -14,7 +14,7 @@ from regard.data.flickr8k import Captions
 from regard.data.images import read_image
 from regard.data.shapes import shapes
 from regard.nn.efficientnet import Backbone, EfficientNetLite0
-from regard.tasks.features import EncoderConfig, Viewer
+from regard.tasks.features import EncoderConfig, FeatureCache
 
 CPU = torch.device("cpu")
 PATCHES = EncoderConfig(name="patches", size=56)
@@ -48,7 +48,7 @@ def some(count: int = 3) -> Captions:
 
 def test_features_of_a_split(cache: Path) -> None:
     captions, seen = some(), []
-    viewer = Viewer(PATCHES, progress=lambda *facts: seen.append(facts))
+    viewer = FeatureCache(PATCHES, progress=lambda *facts: seen.append(facts))
     found = viewer.features(captions, mirrored=True, device=CPU)
     assert found.shape == (6, 49, viewer.encoder.channels)
     assert found.dtype == torch.float16
@@ -63,33 +63,35 @@ def test_features_of_a_split(cache: Path) -> None:
 
 def test_they_are_kept_and_found(cache: Path) -> None:
     captions = some()
-    first = Viewer(PATCHES).features(captions, mirrored=False, device=CPU)
+    first = FeatureCache(PATCHES).features(captions, mirrored=False, device=CPU)
     assert len(list(cache.iterdir())) == 1  # nothing half written beside it
 
     def unread(name: str) -> bytes:
         raise AssertionError("the pictures are read again")
 
     again = Captions(captions.names, captions.captions, unread, captions.signature)
-    assert torch.equal(Viewer(PATCHES).features(again, mirrored=False, device=CPU), first)
+    assert torch.equal(FeatureCache(PATCHES).features(again, mirrored=False, device=CPU), first)
     other = Captions(captions.names, captions.captions, unread, "other pictures")
     with pytest.raises(AssertionError, match="read again"):
-        Viewer(PATCHES).features(other, mirrored=False, device=CPU)
+        FeatureCache(PATCHES).features(other, mirrored=False, device=CPU)
     assert len(list(cache.iterdir())) == 1  # a failure leaves nothing
 
 
 @pytest.mark.parametrize("change", [{"size": 64}, {"whole": True}, {"patch": 4}])
 def test_every_setting_is_in_the_name(cache: Path, change: dict[str, Any]) -> None:
     captions = some(1)
-    Viewer(PATCHES).features(captions, mirrored=False, device=CPU)
-    Viewer(EncoderConfig(**{"name": "patches", "size": 56} | change)).features(captions, mirrored=False, device=CPU)
-    Viewer(PATCHES).features(captions, mirrored=True, device=CPU)
+    FeatureCache(PATCHES).features(captions, mirrored=False, device=CPU)
+    FeatureCache(EncoderConfig(**{"name": "patches", "size": 56} | change)).features(
+        captions, mirrored=False, device=CPU
+    )
+    FeatureCache(PATCHES).features(captions, mirrored=True, device=CPU)
     assert len(list(cache.iterdir())) == 3
 
 
 def test_nothing_is_kept_on_demand(cache: Path) -> None:
-    viewer = Viewer(EncoderConfig(name="patches", size=56, keep=False))
+    viewer = FeatureCache(EncoderConfig(name="patches", size=56, keep=False))
     viewer.features(some(1), mirrored=False, device=CPU)
-    own = Viewer(PATCHES, module=Backbone(nn.Conv2d(3, 4, 8, stride=8), channels=4).eval())
+    own = FeatureCache(PATCHES, module=Backbone(nn.Conv2d(3, 4, 8, stride=8), channels=4).eval())
     assert own.features(some(1), mirrored=False, device=CPU).shape == (1, 49, 4)
     assert own.identity is None  # nobody knows what it is, so nothing is kept
     assert not cache.exists()
@@ -99,18 +101,18 @@ def test_a_cache_that_cannot_be_written(cache: Path) -> None:
     cache.parent.mkdir(parents=True)
     cache.write_text("a file")
     with pytest.raises(RegardError, match=r"features cannot be kept.*REGARD_CACHE"):
-        Viewer(PATCHES).features(some(1), mirrored=False, device=CPU)
+        FeatureCache(PATCHES).features(some(1), mirrored=False, device=CPU)
 
 
 def test_published_weights_and_the_run_folder(cache: Path, tmp_path: Path, weights: str) -> None:
     config = EncoderConfig(weights=weights, stage=3, size=32)
-    viewer = Viewer(config)
+    viewer = FeatureCache(config)
     assert viewer.encoder.channels == 40
     assert viewer.grid == (4, 4)
     assert not any(parameter.requires_grad for parameter in viewer.encoder.parameters())
     views = torch.randint(0, 256, (2, 3, 32, 32), dtype=torch.uint8)
     viewer.save(tmp_path / "run")
-    loaded = Viewer(EncoderConfig(weights="gone.pth", stage=3, size=32), folder=tmp_path / "run")
+    loaded = FeatureCache(EncoderConfig(weights="gone.pth", stage=3, size=32), folder=tmp_path / "run")
     assert torch.equal(loaded.encode(views), viewer.encode(views))
     assert loaded.identity == viewer.identity
     assert str(viewer.identity).startswith("efficientnet_lite0 ")
@@ -121,7 +123,7 @@ def test_published_weights_and_the_run_folder(cache: Path, tmp_path: Path, weigh
 
 def test_views_for_fine_tuning(cache: Path) -> None:
     captions = some(2)
-    viewer = Viewer(PATCHES)
+    viewer = FeatureCache(PATCHES)
     views = viewer.views(captions, margin=8, device=CPU)
     assert views.shape == (2, 3, 64, 64)
     assert views.dtype == torch.uint8
@@ -132,29 +134,29 @@ def test_views_for_fine_tuning(cache: Path) -> None:
 def test_a_broken_picture_is_named(cache: Path) -> None:
     broken = Captions(("torn.png",), (("a dog",),), lambda name: b"no picture", "x")
     with pytest.raises(RegardError, match=r"torn\.png: this is no picture"):
-        Viewer(PATCHES).features(broken, mirrored=False, device=CPU)
+        FeatureCache(PATCHES).features(broken, mirrored=False, device=CPU)
 
 
 def test_wrong_settings() -> None:
     with pytest.raises(ConfigError, match=r"task\.encoder\.size: got 0"):
-        Viewer(EncoderConfig(size=0))
+        FeatureCache(EncoderConfig(size=0))
 
 
 @pytest.mark.bare
 def test_unknown_encoders() -> None:
     with pytest.raises(ConfigError, match=r"task\.encoder\.name: got 'efficientnet'.*did you mean"):
-        Viewer(EncoderConfig(name="efficientnet"))  # type: ignore[arg-type]
+        FeatureCache(EncoderConfig(name="efficientnet"))  # type: ignore[arg-type]
 
 
 def test_an_encoder_does_not_say_itself_what_it_is(cache: Path, tmp_path: Path, weights: str) -> None:
     """A stranger's encoder with the name of another in its file would fill the cache with features of its own."""
-    honest = Viewer(EncoderConfig(weights=weights, stage=3, size=32))
+    honest = FeatureCache(EncoderConfig(weights=weights, stage=3, size=32))
     tensors = {name: tensor.contiguous().clone() for name, tensor in honest.encoder.state_dict().items()}
     first = next(name for name, tensor in tensors.items() if tensor.is_floating_point())
     tensors[first] += 1
     (tmp_path / "run").mkdir()
     save_file(tensors, tmp_path / "run" / "encoder.safetensors", metadata={"identity": str(honest.identity)})
-    other = Viewer(EncoderConfig(weights=weights, stage=3, size=32), folder=tmp_path / "run")
+    other = FeatureCache(EncoderConfig(weights=weights, stage=3, size=32), folder=tmp_path / "run")
     assert other.identity != honest.identity
     for viewer in (other, honest):
         viewer.features(some(1), mirrored=False, device=CPU)

@@ -5,7 +5,7 @@ import math
 import torch
 
 from regard.data import TokenBatches, collate
-from regard.tasks import Batch, Batches, Loss, Score, Task, Translation, TranslationConfig
+from regard.tasks import Batch, Batches, Evaluation, Loss, Task, Translation, TranslationConfig
 
 
 def test_translation_is_a_task() -> None:
@@ -17,14 +17,17 @@ def test_translation_is_a_task() -> None:
 
 
 def test_better() -> None:
-    high, low = Score({"bleu": 3.0, "loss": 1.0}, "bleu"), Score({"loss": 1.0}, "loss", higher_is_better=False)
+    high, low = (
+        Evaluation({"bleu": 3.0, "loss": 1.0}, "bleu"),
+        Evaluation({"loss": 1.0}, "loss", higher_is_better=False),
+    )
     assert high.better_than(None)
     assert high.better_than(2.9)
     assert not high.better_than(3.0)
     assert low.better_than(None)
     assert low.better_than(1.1)
     assert not low.better_than(1.0)
-    assert not Score({"loss": math.nan}, "loss").better_than(1.0)
+    assert not Evaluation({"loss": math.nan}, "loss").better_than(1.0)
 
 
 def test_a_loss_may_have_figures() -> None:

@@ -73,7 +73,7 @@ def test_subwords_in_lower_case() -> None:
     codec = made.codecs[0]
     assert 3 in codec.encode_text("The")  # no capital was ever seen
     same, model = copies("the cat", "a dog", units="bpe", vocabulary=16, joint=True, lower=True)
-    [[one]] = same.predict(model, ["The CAT"], how=Search(1))
+    [[one]] = same.predict(model, ["The CAT"], settings=Search(1))
     assert (one.text, one.source) == ("the cat", "The CAT")
 
 
@@ -191,7 +191,7 @@ def test_a_perfect_model() -> None:
     assert full.figures["bleu"] == full.figures["chrf"] == pytest.approx(100.0)
     assert full.figures["sentences_per_second"] > 0
     assert full.details["outputs"] == texts
-    assert (full.details["split"], full.details["sentences"]) == ("valid", 3)
+    assert (full.details["split"], full.details["count"]) == ("valid", 3)
     buckets = [(row["low"], row["high"], row["count"]) for row in full.details["lengths"]]
     assert sum(count for _, _, count in buckets) == 3
     assert set(full.details["signatures"]) == {"bleu", "chrf", "tokenized_bleu"}
@@ -204,7 +204,7 @@ def test_case_and_the_search_that_is_asked_for() -> None:
     full = made.evaluate(model, "valid", full=True)
     assert full.figures["bleu"] == pytest.approx(100.0)
     assert "case:lc" in full.details["signatures"]["bleu"]
-    short = made.evaluate(model, "valid", search=Search(2, min_steps=8))
+    short = made.evaluate(model, "valid", settings=Search(2, min_steps=8))
     assert short.figures["tokenized_bleu"] < 100
 
 
@@ -228,7 +228,7 @@ def test_another_test_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CORPORA, "newstest", newstest)
     made = task()
     score = made.evaluate(Copier(made.vocabularies[1]), "newstest2013", full=True)
-    assert score.details["sentences"] == 2
+    assert score.details["count"] == 2
     assert set(asked) == {(2013, "en", "fr")}
 
 
@@ -319,7 +319,7 @@ def test_predict() -> None:
     found = made.predict(model, ["two one", "", "five"])
     assert [[one.text for one in several][:1] for several in found] == [["two one"], [""], ["five"]]
     assert [len(several) for several in found] == [2, 1, 2]  # as the config says
-    assert [len(several) for several in made.predict(model, ["two one"], how=Search(1))] == [1]
+    assert [len(several) for several in made.predict(model, ["two one"], settings=Search(1))] == [1]
     best = found[0][0]
     assert best.weights is not None
     assert best.weights.shape == (2, 3) == (len(best.tokens), len(best.source_tokens))

@@ -1,21 +1,22 @@
 """The one entry for command line, web page and notebooks: train a recipe, load a run, use it, evaluate it, show it.
 
 >>> model = load("tatoeba-en-fr")
->>> found = model.translate("I lost my keys.")
->>> found.text, found.weights.shape == (len(found.tokens), len(found.source_tokens))
+>>> translation = model.translate("I lost my keys.")
+>>> translation.text, translation.weights.shape == (len(translation.tokens), len(translation.source_tokens))
 ("J'ai perdu mes clés.", True)
 """
 
-from regard.api.examples import Drawing, Example, chosen, examples, glimpse_drawing, overlaid, pixels, recognised_text
+from regard.api.examples import chosen, examples, overviews
 from regard.api.model import Model
-from regard.api.pictures import beside, draw, labels
+from regard.api.pictures import beside, charts, draw, explanations_of, labels, places_of
 from regard.api.report import report
 from regard.api.runs import (
+    chart_points,
     check_there,
+    count_of,
     first_test,
     fit_device,
     is_writable,
-    length_curve,
     load,
     result,
     shipped,
@@ -24,24 +25,23 @@ from regard.api.runs import (
 )
 
 __all__ = [
-    "Drawing",
-    "Example",
     "Model",
     "beside",
+    "chart_points",
+    "charts",
     "check_there",
     "chosen",
+    "count_of",
     "draw",
     "examples",
+    "explanations_of",
     "first_test",
     "fit_device",
-    "glimpse_drawing",
     "is_writable",
     "labels",
-    "length_curve",
     "load",
-    "overlaid",
-    "pixels",
-    "recognised_text",
+    "overviews",
+    "places_of",
     "report",
     "result",
     "shipped",

@@ -1,82 +1,92 @@
-"""Pictures of a run: drawn into its folder, or as bytes for a page."""
+"""Pictures of a run: what it attended to, drawn into its folder, and several models beside each other."""
 
-import io
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from regard.api.examples import Drawing, chosen, examples, overlaid, overviews
-from regard.api.model import Model, Picture
-from regard.base import ConfigError, check_installed, require
-from regard.viz import save
-
-_DPI = 144  # one and a half times that of a page, so that pictures are sharp there
+from regard.api.examples import chosen, examples, overviews
+from regard.api.model import Model
+from regard.api.runs import chart_points, result
+from regard.base import ConfigError, RegardError, check_installed
+from regard.explanation import Explanation, Places
+from regard.viz import Chart, animate, can_move, draw_beside, chart_curves, save
+from regard.viz import draw as drawn
 
 
 def draw(model: Model, split: str, folder: str | Path, *, samples: int = 4) -> list[Path]:
     """Draw what the model did with some examples of a split into a folder; the paths of the pictures.
 
-    Glimpse models: the path over each picture, the first also as an animation, and the error after each glimpse.
-    Captions: an overlay for each word. Squeeze-and-excitation: gates by class and by layer. Non-local blocks: what four
-    places attend to. Translations: alignments. A model without attention has nothing to draw.
+    There is a picture for each explanation of each example, the first one that can move also as an animation; then
+    those of the model as a whole; then the charts of its evaluation. A model without attention has nothing to draw.
     """
     check_installed("matplotlib", what="a drawing")
-    several = examples(model, split, chosen(model, split, samples))
-    drawings = [drawing for example in several for drawing in example.drawings] + overviews(model, split)
-    written = []
-    for drawing in drawings:
-        written.append(save(drawing.axes(False), Path(folder) / f"{drawing.name}.png"))
-    moving = next((drawing for drawing in drawings if drawing.animate is not None), None)
-    if moving is not None and moving.animate is not None:
-        written.append(moving.animate(Path(folder) / f"{moving.name}.gif", False))
+    folder, written = Path(folder), []
+    numbers = chosen(model, split, samples)
+    moving: tuple[Explanation, Path] | None = None
+    for number, example in zip(numbers, examples(model, split, numbers), strict=True):
+        for name, explanation in named(explanations_of(model, example.prediction), str(number)).items():
+            written.append(save(drawn(explanation), folder / f"{name}.png"))
+            if moving is None and can_move(explanation):
+                moving = explanation, folder / f"{name}.gif"
+    for name, explanation in named(overviews(model, split), "all").items():
+        written.append(save(drawn(explanation), folder / f"{name}.png"))
+    for chart in charts(model, result(model, split)):
+        written.append(save(chart_curves({model.name: chart}), folder / f"{chart.title.lower().replace(' ', '_')}.png"))
+    if moving is not None:
+        written.append(animate(moving[0], moving[1]))
     return written
 
 
-def beside(models: Sequence[Model], image: Picture, *, beam: int | None = None, dark: bool = False) -> Any:
+def explanations_of(model: Model, prediction: Any) -> list[Explanation]:
+    """What a prediction carries and, where that is nothing, what its layers have."""
+    return list(prediction.explanations) or [
+        explanation for explanation in model.layers(prediction) if getattr(explanation, "grid", None) is None
+    ]
+
+
+def named(explanations: Sequence[Explanation], number: str) -> dict[str, Explanation]:
+    """Explanations by names for their files: "path_3", or "places_3_1", "places_3_2" for several of a kind."""
+    kinds = [explanation.kind for explanation in explanations]
+    names: dict[str, Explanation] = {}
+    for place, explanation in enumerate(explanations):
+        rank = f"_{kinds[: place + 1].count(explanation.kind)}" if kinds.count(explanation.kind) > 1 else ""
+        names[f"{explanation.kind}_{number}{rank}"] = explanation
+    return names
+
+
+def charts(model: Model, details: Mapping[str, Any]) -> list[Chart]:
+    """The charts of an evaluation, ready to be drawn."""
+    points = chart_points(model, details)
+    return [
+        Chart(chart.title, chart.x, chart.y, tuple(points[chart.key]))
+        for chart in model.entry.display.charts
+        if chart.key in points
+    ]
+
+
+def beside(models: Sequence[Model], image: Any, *, dark: bool = False, **settings: Any) -> Any:
     """What several models say of one picture and where each word looked, one below the other; the axes, for `save`."""
     if not models:
         raise ConfigError("there is nothing to draw", got="no models", expected="one or more")
-    said = [model.caption(image, beam=beam) for model in models]
-    return overlaid(dict(zip(labels(models), said, strict=True)), dark)
+    predictions = [model.predict(image, **settings) for model in models]
+    return draw_beside(dict(zip(labels(models), map(places_of, models, predictions), strict=True)), dark=dark)
+
+
+def places_of(model: Model, prediction: Any) -> Places:
+    """Where the words of a prediction looked; an error where there is nothing to draw."""
+    for explanation in prediction.explanations:
+        if isinstance(explanation, Places):
+            return explanation
+    if not prediction.text:
+        raise RegardError("there is nothing to draw", got=f"no words for {prediction.source}")
+    raise RegardError(f"{model.name} has no attention", cure="draw a model that has")
 
 
 def labels(models: Sequence[Model]) -> list[str]:
-    """What tells captioning models apart: how they look ("soft", "hard", …), else their names, else also numbers."""
-    looks, names = [_look(model.recipe.model) for model in models], [model.name for model in models]
-    for found in (looks, names):
-        if len(set(found)) == len(found):
-            return found
+    """What tells models apart: how they look ("soft", "hard", …), else their names, else also numbers."""
+    looks = [model.task.describe_model(model.recipe.model) for model in models]
+    names = [model.name for model in models]
+    for candidates in (looks, names):
+        if all(candidates) and len(set(candidates)) == len(candidates):
+            return candidates
     return [f"{number} {name}" for number, name in enumerate(names, 1)]
-
-
-def _look(config: Any) -> str:
-    if config.mean_pooled:
-        return "mean"
-    align: str = config.align
-    return {"softmax": "soft", "sample": "hard"}.get(align, align)
-
-
-def rendered(drawing: Drawing, *, dark: bool) -> bytes:
-    """A drawing as a PNG file."""
-    picture = io.BytesIO()
-    figure: Any = np.ravel(np.asarray(drawing.axes(dark), dtype=object))[0].figure.figure
-    figure.savefig(picture, format="png", dpi=_DPI)
-    return picture.getvalue()
-
-
-def animated(drawing: Drawing, *, dark: bool) -> bytes:
-    """A drawing that moves as a GIF file."""
-    assert drawing.animate is not None
-    with tempfile.TemporaryDirectory() as folder:
-        return drawing.animate(Path(folder) / "moving.gif", dark).read_bytes()
-
-
-def as_png(image: NDArray[np.uint8]) -> bytes:
-    """Pixels [h w 3] as a PNG file."""
-    picture = io.BytesIO()
-    require("PIL.Image", extra="vision").fromarray(image).save(picture, "PNG")
-    return picture.getvalue()

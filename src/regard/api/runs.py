@@ -4,8 +4,8 @@ import json
 import math
 import os
 import time
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,9 @@ import torch
 
 from regard.api.model import Model
 from regard.base import ConfigError, RegardError, did_you_mean, environment, followed, read_json, write_atomically
-from regard.models import MODELS
 from regard.recipes import Recipe, build_model, build_task, load_recipe, load_task, save_recipe, with_files
-from regard.tasks import TASKS, Progress, Score
+from regard.recipes.signing import paths
+from regard.tasks import Display, Evaluation, Point, Progress
 from regard.train import (
     Trainer,
     World,
@@ -49,9 +49,9 @@ def load(run: str | Path, *, device: str = "auto", source: str | None = None, ta
     folder = _find(run)
     recipe = load_recipe(folder)
     if source is not None or target is not None:
-        if "files" not in (getattr(recipe.task, "corpus", None), getattr(recipe.task, "dataset", None)):
+        if not paths(recipe.task):
             cure = "leave --source and --target out"
-            raise ConfigError(f"{folder} was trained on no files", got=source or target, cure=cure)
+            raise ConfigError(f"{folder} was not trained on files", got=source or target, cure=cure)
         if source is None:
             raise ConfigError("--target needs --source", cure="give both, as in the training")
         recipe = with_files(recipe, source, target)
@@ -77,13 +77,12 @@ def train(
         None if saved or recipe.start is None else _find(followed(recipe.start, cure="name it again: --set start=RUN"))
     )
     task = load_task(folder, recipe) if resume else _new_task(recipe, first)
-    if hasattr(task, "prepare"):  # what is computed once, such as features of pictures
-        if watch is not None and world.is_first and hasattr(task, "viewer"):
-            task.viewer.progress = lambda what, done, total: watch("prepare", {"what": what, "done": done, "of": total})
-        task.prepare(world.device)
+    told = watch if world.is_first else None
+    task.prepare(world.device, None if told is None else lambda what, done, total: told(
+        "prepare", {"what": what, "done": done, "of": total}))  # fmt: skip
     module = build_model(recipe, task)
-    if hasattr(task, "begin") and not saved:
-        task.begin(module)  # what was learnt before, such as an encoder
+    if not saved:
+        task.begin(module)
     if first is not None:
         began = start_from(module, _weights(first))
         if watch is not None and world.is_first:
@@ -102,12 +101,12 @@ def train(
     return Model(folder.resolve().name, recipe, task, module, folder)
 
 
-def write_result(model: Model, score: Score, *, name: str | None = None) -> Path:
+def write_result(model: Model, evaluation: Evaluation, *, name: str | None = None) -> Path:
     """The figures of an evaluation, in the run folder: result_SPLIT.json, and the outputs beside it as text."""
-    split = score.details["split"]
+    split = evaluation.details["split"]
     check_there(model.folder)
-    write_atomically(model.folder / f"output_{split}.txt", "\n".join(score.details["outputs"]) + "\n")
-    content = json.dumps(_content(model, score), indent=1)
+    write_atomically(model.folder / f"output_{split}.txt", "\n".join(evaluation.details["outputs"]) + "\n")
+    content = json.dumps(_content(model, evaluation), indent=1)
     return write_atomically(model.folder / (name or f"result_{split}.json"), content)
 
 
@@ -115,15 +114,15 @@ def result(model: Model, split: str, *, progress: Progress | None = None) -> dic
     """The figures of a split: those in the run folder, or new ones where there are none, or those of other weights."""
     path, cure = model.folder / f"result_{split}.json", "delete it: the run is then evaluated again"
     if path.exists():
-        found = read_json(path, cure=cure)
-        if found.get("weights") == checksum(model.module):
-            if not _is_result(found):
-                raise RegardError(f"{path} is no result", got="figures that are none, or none", cure=cure)
-            return found
-    score = model.evaluate(split, progress=progress)
+        stored = read_json(path, cure=cure)
+        if stored.get("weights") == checksum(model.module):
+            if not _is_result(stored, model.entry.display):
+                raise RegardError(f"{path} is not a result", got="figures that are not numbers, or none", cure=cure)
+            return stored
+    evaluation = model.evaluate(split, progress=progress)
     if is_writable(model.folder):
-        write_result(model, score)
-    return _content(model, score)
+        write_result(model, evaluation)
+    return _content(model, evaluation)
 
 
 def check_there(folder: Path) -> None:
@@ -133,17 +132,14 @@ def check_there(folder: Path) -> None:
         raise RegardError(f"{folder} is gone: it was deleted or moved", got="no recipe.json in it", cure=cure)
 
 
-def length_curve(result: Mapping[str, Any]) -> list[tuple[str, float | None, int]]:
-    """BLEU by length of the source, as pictures take it: label, BLEU, sentences."""
-    return [
-        (f"{each['low']}–{each['high']}" if each["high"] else f"{each['low']}+", each["bleu"], each["count"])
-        for each in result["lengths"]
-    ]
+def chart_points(model: Model, details: Mapping[str, Any]) -> dict[str, list[Point]]:
+    """The charts that an evaluation has, by key: their points, ready to be drawn or printed."""
+    return {chart.key: list(chart.points(details)) for chart in model.entry.display.charts if chart.key in details}
 
 
 def first_test(model: Model) -> str:
-    """The first test set of a run's text: "test", "test2016", …"""
-    name: str = model.task.tests[0]
+    """The usual test set of a run's data: "test", "test2016", …"""
+    name: str = next(iter(model.task.tests))
     return name
 
 
@@ -158,7 +154,7 @@ def fit_device(recipe: Recipe, world: World) -> Recipe:
     if world.device.type != "cuda" or world.size > 1:
         several = "bfloat16" if train.precision == "pure_bfloat16" else train.precision
         train = replace(train, capture=False, precision=several if world.device.type == "cuda" else "float32")
-        task = replace(task, fit=None) if hasattr(task, "fit") else task
+        task = replace(task, fit=None) if "fit" in {each.name for each in fields(task)} else task
     return replace(recipe, train=train, task=task)
 
 
@@ -178,50 +174,59 @@ def _new_task(recipe: Recipe, first: Path | None) -> Any:
     """The task of a recipe; its words are those of the run that it starts from, if there is one."""
     if first is None:
         return build_task(recipe)
-    here, there = MODELS[recipe.paper].task, MODELS[load_recipe(first).paper].task
-    if here != there:
+    here, there = recipe.entry, load_recipe(first).entry
+    if here.name != there.name:
         cure = "start from a run of the same task"
-        raise ConfigError(f"{first} does something else", got=there, expected=here, cure=cure)
-    return load_task(first, recipe) if TASKS[here].inherits else build_task(recipe)
+        raise ConfigError(f"{first} does something else", got=there.name, expected=here.name, cure=cure)
+    return load_task(first, recipe) if here.inherits else build_task(recipe)
 
 
-def _content(model: Model, score: Score) -> dict[str, Any]:
+def _content(model: Model, evaluation: Evaluation) -> dict[str, Any]:
     return {
         "run": model.name,
         "paper": model.recipe.paper,
         "parameters": model.num_parameters,
         "weights": checksum(model.module),
-        **{key: value for key, value in score.details.items() if key != "outputs"},
-        "figures": score.figures,
+        "task": model.entry.name,
+        **{key: value for key, value in evaluation.details.items() if key != "outputs"},
+        "figures": evaluation.figures,
         "environment": environment(),
         "date": time.strftime("%Y-%m-%d"),
     }
 
 
-def _is_result(found: Mapping[str, Any]) -> bool:
+def _is_result(stored: Mapping[str, Any], display: Display) -> bool:
     """Whether a result file holds what a report shows, each of its type."""
 
     def is_number(value: object) -> bool:
         return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
-    def is_bucket(value: Any) -> bool:
-        return isinstance(value, dict) and all(
-            key in value and (is_number(value[key]) or (value[key] is None and key in ("high", "bleu")))
-            for key in ("low", "high", "bleu", "count")
+    def is_chart(points: Sequence[Point]) -> bool:
+        return all(
+            isinstance(point.label, str)
+            and (point.value is None or is_number(point.value))
+            and (point.count is None or is_number(point.count))
+            for point in points
         )
 
-    figures, lengths, search = found.get("figures"), found.get("lengths", []), found.get("search", {"beams": 1})
-    words = [found.get("signatures"), found.get("missing", {})]
+    figures, words = stored.get("figures"), [stored.get("signatures"), stored.get("missing", {})]
+    try:
+        charts = [chart.points(stored) for chart in display.charts if chart.key in stored]
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return False
     return (
         isinstance(figures, dict)
         and all(map(is_number, figures.values()))
         and all(isinstance(each, dict) and all(isinstance(text, str) for text in each.values()) for each in words)
-        and isinstance(lengths, list)
-        and all(map(is_bucket, lengths))
-        and isinstance(search, dict)
-        and is_number(search.get("beams"))
-        and is_number(found.get("count", found.get("sentences")))
+        and all(map(is_chart, charts))
+        and is_number(count_of(stored))
+        and isinstance(stored.get("how", ""), str)
     )
+
+
+def count_of(details: Mapping[str, Any]) -> Any:
+    """How many elements an evaluation was made on; older results of translations call them sentences."""
+    return details.get("count", details.get("sentences"))
 
 
 def _weights(folder: Path) -> dict[str, torch.Tensor]:

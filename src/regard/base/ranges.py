@@ -91,6 +91,15 @@ class OneOf:
             raise ConfigError(where, got=shown(value), expected=expected, cure=cure)
 
 
+@dataclass(frozen=True)
+class PathMark:
+    """Marks a setting that names a file or a folder of the user: it is followed only where the user gave it."""
+
+    def check(self, where: str, value: str) -> None:
+        """Any name will do: whether the file is there is asked when it is read."""
+
+
+UserPath = Annotated[str, PathMark()]
 Seed = Annotated[int, Range(least=0, most=2**63 - 1)]  # what torch and numpy both take
 Natural = Annotated[int, Range(least=0)]
 Count = Annotated[int, Range(least=1)]

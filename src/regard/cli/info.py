@@ -1,16 +1,23 @@
 """`regard info`: what this machine is, and which path each combination takes."""
 
-import torch
+import argparse
+from typing import Any
 
-from regard.align import ALIGNS, Softmax
-from regard.attention import Call, reasons_against
-from regard.attention.dispatch import choose
-from regard.base import environment
-from regard.score import SCORES, Projected, Score
+HELP = "versions, hardware, and which path each score and alignment takes here"
 
 
-def info() -> None:
+def add(command: argparse.ArgumentParser) -> None:
+    """The command has no flags."""
+
+
+def run(asked: argparse.Namespace) -> None:
     """Print the report."""
+    import torch
+
+    from regard.align import ALIGNS
+    from regard.base import environment
+    from regard.score import SCORES
+
     facts = environment()
     width = max(len(name) for name in [*facts, *SCORES, *ALIGNS])
     for name, value in facts.items():
@@ -25,11 +32,16 @@ def info() -> None:
     print("may go through them, the reference runs. blocked is for sizes at which it is quicker than the reference.")
 
 
-def _path(kind: type[Score], device: str) -> str:
+def _path(kind: Any, device: str) -> str:
     """The path of a score, and what stands against the fused ones where none is taken."""
+    from regard.align import Softmax
+    from regard.attention import Call, reasons_against
+    from regard.attention.dispatch import choose
+    from regard.score import Projected
+
     if kind is Projected:
         return "the path of the score inside"
-    bare: Score = kind.__new__(kind)  # the path depends on the kind of score, not on its parameters
+    bare = kind.__new__(kind)  # the path depends on the kind of score, not on its parameters
     softmax, call = Softmax(), Call(device)
     taken = choose("auto", bare, softmax, call, gradient=False)
     if taken == "sdpa":

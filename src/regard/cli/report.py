@@ -1,17 +1,30 @@
 """`regard report`: one HTML page for several runs."""
 
-from argparse import Namespace
+import argparse
 from pathlib import Path
 
-from regard import api
 from regard.base import ConfigError, write_atomically
-from regard.cli.progress import Counter
+from regard.cli.flags import add_files
+
+HELP = "one HTML page for several runs"
 
 
-def report(asked: Namespace) -> None:
+def add(command: argparse.ArgumentParser) -> None:
+    """The flags of the command."""
+    command.add_argument("runs", nargs="+", metavar="run")
+    command.add_argument("--out", default="report.html", metavar="FILE", help="the page (default: report.html)")
+    command.add_argument("--split", help="which test set (default: the first)")
+    command.add_argument("--samples", type=int, default=8, help="sentences or pictures to show (default: 8)")
+    add_files(command)
+
+
+def run(asked: argparse.Namespace) -> None:
     """Write the page; runs that were not evaluated yet are evaluated now."""
     if Path(asked.out).is_dir():
         raise ConfigError(f"{asked.out} is a folder", cure=f"name a file: {Path(asked.out) / 'report.html'}")
+    from regard import api
+    from regard.cli.progress import Counter
+
     runs = [api.load(run, source=asked.source, target=asked.target) for run in asked.runs]
     split = asked.split or api.first_test(runs[0])
     with Counter("report") as progress:

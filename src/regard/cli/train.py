@@ -1,37 +1,53 @@
 """`regard train`: a recipe, changed by settings, in a run folder."""
 
+import argparse
 import shlex
-from argparse import Namespace
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
-from regard import api
 from regard.base import ConfigError, check_installed
-from regard.cli.evaluate import tell
-from regard.cli.progress import Counter, Progress
-from regard.models import MODELS
-from regard.recipes import RECIPES, Recipe, change, find_recipe, load_recipe, with_files
-from regard.recipes.figures import SHOWN
-from regard.train import checkpoints, joined
+from regard.cli import VERBS
+from regard.cli.flags import add_device
 
+HELP = "train a recipe"
 PICTURES = "pictures"  # in a run folder
 
 
-def train(asked: Namespace) -> None:
+def add(command: argparse.ArgumentParser) -> None:
+    """The flags of the command."""
+    command.add_argument("recipe", help="its name, as `regard list` has it")
+    command.add_argument("--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE", dest="settings",
+                         help="settings, such as train.steps=500 model.align=entmax; "
+                         "`regard show RECIPE` lists them")  # fmt: skip
+    command.add_argument("--source", metavar="FILE", help="your own text, a sentence a line; without --target a TSV; "
+                         "or captions, lines of picture<TAB>caption")  # fmt: skip
+    command.add_argument(
+        "--target", metavar="FILE", help="its translation, line by line; or the folder of the pictures"
+    )
+    command.add_argument("--out", metavar="FOLDER", help="run folder (default: runs/RECIPE)")
+    command.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
+    add_device(command)
+
+
+def run(asked: argparse.Namespace) -> None:
     """Train, or go on with a run; under `torchrun` every process does its part."""
+    from regard import api
+    from regard.cli.progress import Progress
+    from regard.train import checkpoints, joined
+
     folder = Path(asked.out or Path("runs") / asked.recipe.replace("/", "_"))
     recipe = _recipe(asked, folder)
-    kind = MODELS[recipe.paper].task
-    if kind != "translation":
-        check_installed("matplotlib", "PIL", what=f"regard train {asked.recipe}")  # for what it draws at the end
+    check_installed("matplotlib", "PIL", what=f"regard train {asked.recipe}")  # for what it draws at the end
     with joined(asked.device) as world:
         fitted = api.fit_device(recipe, world)
         saved = checkpoints(folder / "checkpoints") if asked.resume else []
         steps, warmup = recipe.train.steps, recipe.train.warmup
         if world.is_first and warmup >= steps:
             print(f"train.warmup={warmup} does not end before train.steps={steps}: the rate stays below train.lr")
+        unit = recipe.entry.display.unit
         try:
-            with Progress(fitted.train, asked.recipe, SHOWN[kind].unit) if world.is_first else nullcontext() as watch:
+            with Progress(fitted.train, asked.recipe, unit) if world.is_first else nullcontext() as watch:
                 model = api.train(fitted, folder, world=world, resume=asked.resume, watch=watch)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(_stopped(asked, folder) if world.is_first else "") from None
@@ -42,29 +58,36 @@ def train(asked: Namespace) -> None:
             print(f"{model.num_parameters:,} parameters, in {folder}{begun}")
             if fitted != recipe:
                 print(f"on this machine: {fitted.train.precision}, without captured graphs")
-    if first and kind == "translation":
+    if first and not model.entry.display.after_training:
         print(f"next: regard evaluate {folder}")
     elif first:
         _show(model, folder)
 
 
-def _show(model: api.Model, folder: Path) -> None:
-    """What a model of pictures can do now: its figures on the test set, and pictures of where it looked."""
+def _show(model: Any, folder: Path) -> None:
+    """Prints what a model can do now: its figures on the test set, and pictures of what it attended to."""
+    from regard import api
+    from regard.cli.evaluate import tell
+    from regard.cli.progress import Counter
+
     split = api.first_test(model)
     with Counter(f"{model.name} on {split}") as progress:
-        score = model.evaluate(split, progress=progress)
-    api.write_result(model, score)
+        evaluation = model.evaluate(split, progress=progress)
+    api.write_result(model, evaluation)
     print()
-    tell(model, score)
+    tell(model, evaluation)
     drawn = api.draw(model, split, folder / PICTURES)
     api.check_there(folder)
     if drawn:
         print("\nPictures:", *drawn, sep="\n  ")
-    print(f"\nnext: regard report {folder}, or regard {SHOWN[model.kind].use} {folder} picture.png")
+    verb = model.entry.verb if model.entry.verb in VERBS else "predict"
+    print(f"\nnext: regard report {folder}, or regard {verb} {folder} {model.entry.example}")
 
 
-def _stopped(asked: Namespace, folder: Path) -> str:
+def _stopped(asked: argparse.Namespace, folder: Path) -> str:
     """Where a run stands that was interrupted, and the command that goes on with it."""
+    from regard.train import checkpoints
+
     saved = checkpoints(folder / "checkpoints")
     if not saved:
         return "Stopped before the first checkpoint; nothing is saved."
@@ -74,8 +97,10 @@ def _stopped(asked: Namespace, folder: Path) -> str:
     return f"Stopped at step {int(saved[-1].name.rpartition('_')[2])}. Go on with: {command}"
 
 
-def _recipe(asked: Namespace, folder: Path) -> Recipe:
+def _recipe(asked: argparse.Namespace, folder: Path) -> Any:
     """The recipe by its name, or as a run began with it; both with the files and settings that were given."""
+    from regard.recipes import RECIPES, change, find_recipe, load_recipe, with_files
+
     recipe = find_recipe(asked.recipe, RECIPES)
     if asked.resume and (folder / "recipe.json").exists():
         begun = load_recipe(folder)
@@ -84,8 +109,6 @@ def _recipe(asked: Namespace, folder: Path) -> Recipe:
             raise ConfigError(f"{folder} is a run of {begun.name or begun.paper}", got=asked.recipe, cure=cure)
         recipe = begun
     if asked.source is not None:
-        if MODELS[recipe.paper].task == "captioning" and asked.target is None:
-            raise ConfigError("captions need their pictures", got="no --target", cure="--target FOLDER")
         recipe = with_files(recipe, asked.source, asked.target)
     elif asked.target is not None:
         raise ConfigError("--target needs --source", cure="give both files, or one TSV as --source")

@@ -1,104 +1,73 @@
 """`regard translate`: sentences from the command line, a file, standard input or the keyboard."""
 
+import argparse
 import sys
-from argparse import Namespace
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
-from regard import api
-from regard.base import ConfigError, RegardError, check_installed
-from regard.cli.searching import search_settings
-from regard.tasks import Prediction
-from regard.viz.heatmap import FORMATS
+from regard.base import ConfigError, RegardError
+from regard.cli.flags import add_device, add_run, add_search, add_settings, prediction_settings
+from regard.cli.predicting import AT_ONCE, check_format, chunks, typed_or_piped
 
-CHUNK = 256  # lines that are translated together
+HELP = "translate text, a file, standard input, or interactively"
 
 
-def translate(asked: Namespace) -> None:
+def add(command: argparse.ArgumentParser) -> None:
+    """The flags of the command."""
+    add_run(command)
+    command.add_argument("text", nargs="*", help="sentences; none: standard input")
+    command.add_argument("--file", metavar="FILE", help="translate its lines")
+    add_search(command, "translations of each sentence")
+    add_settings(command)
+    command.add_argument("--heatmap", metavar="FILE", help="draw the alignment of the first sentence: .png .pdf .svg")
+    command.add_argument("--heads", action="store_true", help="one picture for each layer and head")
+    add_device(command)
+
+
+def run(asked: argparse.Namespace) -> None:
     """Print a translation for each sentence; with --nbest the score before it."""
-    _check(asked)
+    if asked.text and asked.file:
+        raise ConfigError("text and --file exclude each other", cure="give one of them")
+    if asked.heads and asked.heatmap is None:
+        raise ConfigError("--heads needs --heatmap", cure="--heatmap heads.png")
+    check_format("--heatmap", asked.heatmap)
+    from regard import api
+
     model = api.load(asked.run, device=asked.device)
-    model.must_be("translation", "texts")
-    options = {**search_settings(model, asked.settings), "beam": asked.beam, "nbest": asked.nbest}
-    first: Prediction | None = None
-    for chunk in _chunks(_lines(asked)):
-        for found in model.nbest(chunk, **options):
-            first = first or found[0]
-            for one in found:
-                print(f"{one.score:8.3f}\t{one.text}" if asked.nbest > 1 else one.text, flush=True)
+    model.must("translate")
+    settings = prediction_settings(model.task, asked.settings, beam=asked.beam, nbest=asked.nbest)
+    lines, one_by_one = _lines(asked)
+    first: Any = None
+    for chunk in chunks(lines, 1 if one_by_one else AT_ONCE["text"]):
+        for translations in model.predictions(chunk, **settings):
+            first = first or translations[0]
+            for translation in translations:
+                score = f"{translation.score:8.3f}\t" if asked.nbest > 1 else ""
+                print(f"{score}{translation.text}", flush=True)
     if asked.heatmap is not None:
         if first is None or not first.tokens:
             raise RegardError("there is nothing to draw", got="no words in the first sentence, or in its translation")
         print(_draw(model, first, Path(asked.heatmap), asked.heads), file=sys.stderr)
 
 
-def _check(asked: Namespace) -> None:
-    """What need not wait for the model."""
-    if asked.text and asked.file:
-        raise ConfigError("text and --file exclude each other", cure="give one of them")
-    if asked.heads and asked.heatmap is None:
-        raise ConfigError("--heads needs --heatmap", cure="--heatmap heads.png")
-    if asked.heatmap is not None:
-        check_installed("matplotlib", what="--heatmap")
-    if asked.heatmap is not None and Path(asked.heatmap).suffix.lower() not in FORMATS:
-        got = repr(Path(asked.heatmap).suffix)
-        raise ConfigError("unknown picture format", got=got, expected=f"one of {', '.join(FORMATS)}")
-
-
-def _lines(asked: Namespace) -> Iterable[str]:
+def _lines(asked: argparse.Namespace) -> tuple[Iterable[str], bool]:
+    """The sentences, and whether somebody types them."""
     if asked.text:
-        return list(asked.text)
+        return list(asked.text), False
     if asked.file:
         from regard.data import read_lines
 
-        return read_lines(asked.file)
-    return _typed() if sys.stdin.isatty() else _piped()
+        return read_lines(asked.file), False
+    return typed_or_piped()
 
 
-def _piped() -> Iterator[str]:
-    from regard.data.parallel import MAX_LINE, conversion
+def _draw(model: Any, translation: Any, path: Path, heads: bool) -> Path:
+    from regard.viz import draw, heatmaps, save
 
-    try:
-        while line := sys.stdin.readline(MAX_LINE + 1):
-            if len(line) > MAX_LINE:
-                got, cure = f"more than {MAX_LINE:,} characters", "one sentence a line"
-                raise RegardError("a line of standard input does not end", got=got, cure=cure)
-            yield line.rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        got, cure = f"byte 0x{error.object[error.start]:02x}", conversion(error.object)
-        raise RegardError("standard input cannot be read", got=got, expected=error.encoding, cure=cure) from error
-
-
-def _typed() -> Iterator[str]:
-    print("One sentence a line; an empty line or Ctrl-D ends.", file=sys.stderr)
-    while True:
-        try:
-            line = input("> ")
-        except EOFError:
-            return
-        if not line.strip():
-            return
-        yield line
-
-
-def _chunks(lines: Iterable[str]) -> Iterator[list[str]]:
-    chunk: list[str] = []
-    size = 1 if sys.stdin.isatty() and not isinstance(lines, list) else CHUNK
-    for line in lines:
-        chunk.append(line)
-        if len(chunk) == size:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk
-
-
-def _draw(model: api.Model, found: Prediction, path: Path, heads: bool) -> Path:
-    from regard.viz import heatmap, heatmaps, save
-
-    if found.weights is None:
+    if not translation.explanations:
         raise RegardError(f"{model.recipe.paper} has no attention", cure="draw a model that has")
     if not heads:
-        return save(heatmap(found.weights, found.tokens, found.source_tokens), path)
-    layers = {name: weights for name, weights in model.heads(found).items() if weights.shape[-2] == len(found.tokens)}
-    return save(heatmaps(layers, found.tokens, found.source_tokens), path)
+        return save(draw(translation.explanations[0]), path)
+    layers = {matrix.layer: matrix.weights for matrix in model.layers(translation)}
+    return save(heatmaps(layers, translation.tokens, translation.source_tokens), path)

@@ -1,7 +1,7 @@
 """Measures: strings and tokens in, numbers and signatures out; weights in, spread and alignment error out. No torch."""
 
 from regard.metrics.attention import alignment_error_rate, entropy, hard_links, support_size
-from regard.metrics.captions import CaptionBleu, Judged, caption_bleu, cider, meteor, meteor_exact_stem, score_captions
+from regard.metrics.captions import CaptionBleu, Judged, caption_bleu, cider, meteor, score_captions
 from regard.metrics.translation import (
     Bleu,
     Bucket,
@@ -29,7 +29,6 @@ __all__ = [
     "entropy",
     "hard_links",
     "meteor",
-    "meteor_exact_stem",
     "score_captions",
     "support_size",
     "tokenized_bleu",

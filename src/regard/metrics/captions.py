@@ -1,8 +1,7 @@
 """How good captions are: BLEU-1 to BLEU-4, CIDEr and METEOR, each with the signature that makes a number comparable.
 
 Everything is on tokens as they are; references are a list for each picture; figures are in percent. `caption_bleu` and
-`cider` give what coco-caption gives on the same tokens. `meteor_exact_stem` is METEOR of 2005 without synonyms and goes
-by its own name: its numbers are far above those of METEOR 1.5, which `meteor` gets from the published program.
+`cider` give what coco-caption gives on the same tokens. `meteor` gets METEOR 1.5 from the published program.
 """
 
 import math
@@ -11,17 +10,16 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from regard.base import ConfigError, ImplementationUnavailable, require
-from regard.metrics.stem import stem
 from regard.metrics.translation import Tokens, tokenized_bleu
 
 Gram = tuple[str, ...]
-METRICS = ("bleu", "cider", "meteor", "meteor_exact_stem")
+METRICS = ("bleu", "cider", "meteor")
+REMOVED = ("meteor_exact_stem",)  # recipes of older versions may name it; it is left out
 ORDER = 4
 _SIGMA = 6.0  # of CIDEr-D's penalty on lengths
-_BEAM = 64  # partial alignments that are followed
 
 
 class CaptionBleu(NamedTuple):
@@ -55,7 +53,7 @@ def score_captions(
     hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]], *, metrics: Sequence[str] = METRICS
 ) -> Judged:
     """Several measures at once, by name."""
-    if unknown := [name for name in metrics if name not in METRICS]:
+    if unknown := [name for name in metrics if name not in (*METRICS, *REMOVED)]:
         raise ConfigError("unknown metric", got=repr(unknown[0]), expected=f"some of {', '.join(METRICS)}")
     judged = Judged({}, {}, {})
     if "bleu" in metrics:
@@ -163,74 +161,10 @@ def _alike(mine: _Vector, other: _Vector) -> float:
 # ── METEOR ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Matched(NamedTuple):
-    """Two sentences, word by word."""
-
-    matches: int
-    chunks: int  # runs of matches that are contiguous in both
-    hypothesis_length: int
-    reference_length: int
-
-    @property
-    def score(self) -> float:
-        """F · (1 − penalty) with F = 10 P R / (R + 9 P) and penalty = 0.5 (chunks / matches)³; 0 to 1."""
-        if not self.matches:
-            return 0.0
-        precision, recall = self.matches / self.hypothesis_length, self.matches / self.reference_length
-        mean = 10 * precision * recall / (recall + 9 * precision)
-        return mean * (1 - 0.5 * (self.chunks / self.matches) ** 3)
-
-
-def meteor_exact_stem(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> Measured:
-    """METEOR as of 2005 (Banerjee & Lavie) with equal words and equal stems, but without synonyms.
-
-    Of each picture the reference counts that gives the best score; their matches, chunks and lengths are summed.
-
-    >>> pair = ["the cat was sat on the mat".split()], [["the cat sat on the mat".split()]]
-    >>> round(meteor_exact_stem(*pair).score, 4)
-    96.5392
-    """
-    tokenized_bleu(hypotheses, references)  # for its checks
-    total = [0, 0, 0, 0]
-    for hypothesis, several in zip(hypotheses, references, strict=True):
-        best = max((match_words(hypothesis, reference) for reference in several), key=lambda found: found.score)
-        total = [a + b for a, b in zip(total, best, strict=True)]
-    score = 100 * Matched(*total).score
-    return Measured(score, _signature("meteor-2005", references, "match:exact,porter|alpha:0.9|beta:3|gamma:0.5"))
-
-
-def match_words(hypothesis: Tokens, reference: Tokens) -> Matched:
-    """One word to one: as many equal words as possible, then as many equal stems, then as few chunks."""
-    places: dict[str, list[int]] = {}
-    for place, word in enumerate(reference):
-        places.setdefault(stem(word), []).append(place)
-    # a partial alignment: (equal words, matches, −chunks), the references used, the place of the word before
-    beam: dict[tuple[int, int | None], tuple[int, int, int]] = {(0, None): (0, 0, 0)}
-    for word in hypothesis:
-        grown: dict[tuple[int, int | None], tuple[int, int, int]] = {}
-        for (used, last), (equal, matches, minus) in beam.items():
-            _keep(grown, (used, None), (equal, matches, minus))
-            for place in places.get(stem(word), ()):
-                if not used >> place & 1:
-                    new_chunk = last is None or place != last + 1
-                    value = (equal + (reference[place] == word), matches + 1, minus - new_chunk)
-                    _keep(grown, (used | 1 << place, place), value)
-        beam = grown
-        if len(beam) > _BEAM:
-            beam = dict(sorted(beam.items(), key=lambda item: item[1], reverse=True)[:_BEAM])
-    _, matches, minus = max(beam.values())
-    return Matched(matches, -minus, len(hypothesis), len(reference))
-
-
-def _keep(table: dict[Any, Any], key: Any, value: tuple[int, int, int]) -> None:
-    if key not in table or table[key] < value:
-        table[key] = value
-
-
 def meteor(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) -> Measured:
     """METEOR 1.5 (Denkowski & Lavie 2014), by the published program; it needs Java and the extra `captions`."""
     if why := reason_against_meteor():
-        cure = "install Java, and pip install pycocoevalcap; or use meteor_exact_stem"
+        cure = "install Java, and pip install pycocoevalcap"
         raise ImplementationUnavailable(f"METEOR 1.5 cannot run here: {why}", cure=cure)
     tokenized_bleu(hypotheses, references)  # for its checks
     program = require("pycocoevalcap.meteor.meteor", extra="captions").Meteor()
@@ -267,5 +201,4 @@ def _signature(name: str, references: Sequence[Sequence[Tokens]], parts: str) ->
 _MEASURES: dict[str, Callable[..., Measured]] = {
     "cider": cider,
     "meteor": meteor,
-    "meteor_exact_stem": meteor_exact_stem,
 }

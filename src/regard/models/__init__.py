@@ -68,41 +68,40 @@ MODELS: dict[str, Paper] = {
     ),
     "ram": Paper(
         RAM, RAMConfig, 2014, "Recurrent Models of Visual Attention", "https://arxiv.org/abs/1406.6247",
-        "classification",
     ),
     "fully_connected": Paper(
         FullyConnected, FullyConnectedConfig, 2014,
         "Recurrent Models of Visual Attention, the fully connected baseline",
-        "https://arxiv.org/abs/1406.6247", "classification",
+        "https://arxiv.org/abs/1406.6247",
     ),
     "convolutional": Paper(
         Convolutional, ConvolutionalConfig, 2014, "Recurrent Models of Visual Attention, the convolutional baseline",
-        "https://arxiv.org/abs/1406.6247", "classification",
+        "https://arxiv.org/abs/1406.6247",
     ),
     "dram": Paper(
         DRAM, DRAMConfig, 2015, "Multiple Object Recognition with Visual Attention",
-        "https://arxiv.org/abs/1412.7755", "classification",
+        "https://arxiv.org/abs/1412.7755",
     ),
     "dt_ram": Paper(
         DTRAM, DTRAMConfig, 2017, "Dynamic Computational Time for Visual Attention",
-        "https://arxiv.org/abs/1703.10332", "classification",
+        "https://arxiv.org/abs/1703.10332",
     ),
     "show_attend_tell": Paper(
         ShowAttendTell, ShowAttendTellConfig, 2015,
         "Show, Attend and Tell: Neural Image Caption Generation with Visual Attention",
-        "https://arxiv.org/abs/1502.03044", "captioning",
+        "https://arxiv.org/abs/1502.03044",
     ),
     "resnet": Paper(
         ResNet, ResNetConfig, 2016, "Deep Residual Learning for Image Recognition",
-        "https://arxiv.org/abs/1512.03385", "classification",
+        "https://arxiv.org/abs/1512.03385",
     ),
     "senet": Paper(
         SENet, SENetConfig, 2018, "Squeeze-and-Excitation Networks",
-        "https://arxiv.org/abs/1709.01507", "classification",
+        "https://arxiv.org/abs/1709.01507",
     ),
     "nonlocal": Paper(
         NonLocalNet, NonLocalConfig, 2018, "Non-local Neural Networks",
-        "https://arxiv.org/abs/1711.07971", "classification",
+        "https://arxiv.org/abs/1711.07971",
     ),
 }  # fmt: skip
 

@@ -54,6 +54,11 @@ class DTRAM(nn.Module):
                 parameter.requires_grad_(name.startswith("baseline."))
 
     @property
+    def retina(self) -> RAMConfig:
+        """The settings of its retina: `size` and `scales`."""
+        return self.ram.config
+
+    @property
     def rates(self) -> dict[str, float]:
         """Shares of the learning rate: those of the RAM inside."""
         return {f"ram.{start}": share for start, share in self.ram.rates.items()}

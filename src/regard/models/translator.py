@@ -62,4 +62,3 @@ class Paper(NamedTuple):
     year: int
     title: str
     link: str
-    task: str = "translation"  # of TASKS

@@ -7,81 +7,27 @@ the recipe on the validation set: beside the row of the recipe its figures on te
 `lines` is the one source of `regard list` and of README's table, `table` that of the pages.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
 from regard.base import parse_json
 from regard.models import MODELS
-from regard.recipes.figures import SHOWN, data_name, kind_of
 from regard.recipes.recipe import Recipe
-from regard.tasks.search import Search, search_signature
-
-
-class Column(NamedTuple):
-    """A column of results: figures of the summary, more than one parted by strokes."""
-
-    label: str
-    keys: tuple[str, ...]
-    decimals: int = 1
-
-
-class Table(NamedTuple):
-    """How the results of one task are set out."""
-
-    first: tuple[Column, ...]  # before what was published
-    second: tuple[Column, ...]  # after it
-    scores: dict[str, str]  # signatures that stand below the table, and of which column
-    note: str  # what the figures are
-
+from regard.tasks import TASKS, Column, Display
 
 VALID = "valid"  # the name of the validation set of pictures
-BLEU = tuple(f"bleu_{n}" for n in range(1, 5))
-TABLES: dict[str, Table] = {
-    "translation": Table(
-        (Column("BLEU, beam", ("tokenized_bleu",)), Column("BLEU, greedy", ("greedy_tokenized_bleu",))),
-        (Column("sacreBLEU", ("bleu",)),),
-        {"tokenized_bleu": "BLEU", "bleu": "sacreBLEU"},
-        "BLEU is on our tokens, lower-cased.",
-    ),
-    "classification": Table(
-        (Column("error, %", ("error",), 2),),
-        (Column("label error, %", ("label_error",), 2), Column("glimpses", ("steps",))),
-        {"error": "Error"},
-        "Error is of whole answers; the label error is of single digits of a number.",
-    ),
-    "captioning": Table(
-        (Column("BLEU-1 / 2 / 3 / 4", BLEU),),
-        (
-            Column("with brevity penalty", tuple(f"{key}_brevity" for key in BLEU)),
-            Column("METEOR", ("meteor",), 2),
-            Column("METEOR, exact and stem", ("meteor_exact_stem",), 2),
-            Column("CIDEr-D", ("cider",)),
-            Column("words", ("words",)),
-        ),
-        {"bleu": "BLEU", "bleu_brevity": "With brevity penalty", "meteor": "METEOR",
-         "meteor_exact_stem": "METEOR, exact and stem", "cider": "CIDEr-D"},
-        "BLEU is without brevity penalty, as in the paper.",
-    ),
-}  # fmt: skip
-
-
-OURS: dict[str, dict[str, tuple[str, ...]]] = {  # the columns of `lines`, task by task: their figures
-    "translation": {"ours, beam": ("tokenized_bleu",), "ours, greedy": ("greedy_tokenized_bleu",)},
-    "classification": {"ours, error in %": ("error",), "glimpses": ("steps",)},
-    "captioning": {"ours, BLEU-1 to 4": BLEU, "METEOR": ("meteor",)},
-}
 
 
 class Line(NamedTuple):
     """What a recipe gave, in one line."""
 
     name: str  # of the recipe, and after @ that of the variant
-    task: str  # of OURS
+    task: str  # of TASKS
     year: str  # of the paper
     data: str
-    ours: tuple[str, ...]  # as the columns of OURS; "" where there is no figure
+    ours: tuple[str, ...]  # the overview columns of its task; "" where there is no figure
     published: str
     parameters: str
     updates: str
@@ -107,20 +53,18 @@ def variants(name: str) -> list[str]:
     return ([name] if short in stems else []) + found
 
 
-def figure(name: str, key: str | Sequence[str] = "tokenized_bleu", *, split: str | None = None) -> str | None:
-    """One figure of a recipe, on its first test set or on `split`: "38.8 ± 0.2 (3 seeds)", mean and spread.
+def figure(name: str, column: Column, *, split: str | None = None) -> str | None:
+    """A cell of a table of results, on the first test set or on `split`: "38.8 ± 0.2 (3 seeds)", mean and spread.
 
-    Several figures are parted by strokes. None where the recipe was not run, or not judged by it.
+    Several figures have strokes between them. None where the recipe was not run, or was not judged by them.
     """
-    found = entry(name)
-    if found is None:
+    content = entry(name)
+    if content is None:
         return None
-    keys = (key,) if isinstance(key, str) else tuple(key)
-    summary = found["summary"][split or next(iter(found["summary"]))]
-    text = _means(summary, Column("", keys, _decimals(keys[0])))
+    text = _means(content["summary"][split or next(iter(content["summary"]))], column)
     if text is None:
         return None
-    return text + (f" ({found['seeds']} seeds)" if found["seeds"] > 1 else "")
+    return text + (f" ({content['seeds']} seeds)" if content["seeds"] > 1 else "")
 
 
 def shown(name: str) -> list[str]:
@@ -143,16 +87,15 @@ def lines(recipes: Mapping[str, Recipe]) -> list[Line]:
     """A line for each recipe, and for each variant of it that is `shown`; without figures where it was not run."""
     made = []
     for name, recipe in recipes.items():
-        task = MODELS[recipe.paper].task
         for variant in shown(name) or [name]:
             content = entry(variant)
             made.append(
                 Line(
                     name=variant,
-                    task=task,
+                    task=recipe.entry.name,
                     year=str(MODELS[recipe.paper].year),
-                    data=data_name(recipe.task),
-                    ours=tuple(figure(variant, keys) or "" for keys in OURS[task].values()),
+                    data=recipe.task.describe_data(),
+                    ours=tuple(figure(variant, column) or "" for column in recipe.entry.display.overview),
                     published=(content or {}).get("published") or (recipe.published if variant == name else ""),
                     parameters="" if content is None else _millions(content["runs"][0]["parameters"]),
                     updates="" if content is None else f"{content['runs'][0]['steps']:,}",
@@ -164,10 +107,11 @@ def lines(recipes: Mapping[str, Recipe]) -> list[Line]:
 def overview(recipes: Mapping[str, Recipe]) -> str:
     """Markdown: the lines of these recipes, a table for each task."""
     parts = []
-    for task, columns in OURS.items():
-        chosen = [line for line in lines(recipes) if line.task == task]
+    for task in TASKS.values():
+        chosen = [line for line in lines(recipes) if line.task == task.name]
         if not chosen:
             continue
+        columns = [column.label for column in task.display.overview]
         labels = ["recipe", "data", *columns, "published", "parameters", "updates"]
         rows = [
             [f"`{line.name}`", line.data, *line.ours, line.published, line.parameters, line.updates] for line in chosen
@@ -177,51 +121,48 @@ def overview(recipes: Mapping[str, Recipe]) -> str:
     return "\n\n".join(parts)
 
 
-def table(names: Sequence[str], published: Mapping[str, str], *, data: Mapping[str, str] | None = None) -> str:
+def table(recipes: Mapping[str, Recipe]) -> str:
     """Markdown: for each task a row for each recipe, variant and test set, ours beside the published number.
 
-    Below it stands how it was measured. `published` and `data` ("multi30k de→en") are by recipe. Recipes without
-    results are named at the end.
+    Below it stands how it was measured. Recipes without results are named at the end.
     """
     tasks: dict[str, dict[str, dict[str, Any]]] = {}
-    for name in names:
+    for name, recipe in recipes.items():
         for variant in variants(name) or [name]:
             if (content := entry(variant)) is not None:
-                tasks.setdefault(kind_of(next(iter(content["summary"].values()))), {})[variant] = content
-    run = {variant.partition("@")[0] for found in tasks.values() for variant in found}
-    parts = []
-    for task in (task for task in SHOWN if task in tasks):
-        parts += [_rows(TABLES[task], tasks[task], published, data or {}), _notes(TABLES[task], tasks[task])]
-        parts.append(_commands(tasks[task]))
-    if missing := [f"`{name}`" for name in names if name not in run]:
-        parts.append(f"No results yet: {', '.join(missing)}.")
-    return "\n\n".join(parts)
+                tasks.setdefault(recipe.entry.name, {})[variant] = content
+    run = {variant.partition("@")[0] for contents in tasks.values() for variant in contents}
+    blocks = []
+    for task in (task for task in TASKS if task in tasks):
+        display, contents = TASKS[task].display, tasks[task]
+        blocks += [_rows(display, contents, recipes), _notes(display, contents), _commands(contents)]
+    if missing := [f"`{name}`" for name in recipes if name not in run]:
+        blocks.append(f"No results yet: {', '.join(missing)}.")
+    return "\n\n".join(blocks)
 
 
-def _rows(
-    shape: Table, found: Mapping[str, dict[str, Any]], published: Mapping[str, str], data: Mapping[str, str]
-) -> str:
-    summaries = [summary for content in found.values() for summary in content["summary"].values()]
+def _rows(display: Display, contents: Mapping[str, dict[str, Any]], recipes: Mapping[str, Recipe]) -> str:
+    summaries = [summary for content in contents.values() for summary in content["summary"].values()]
     first, second = (
         [column for column in columns if any(column.keys[0] in summary for summary in summaries)]
-        for columns in (shape.first, shape.second)
+        for columns in (display.table, display.more)
     )
     labels = ["recipe", "test set", *(column.label for column in first), "published"]
     labels += [*(column.label for column in second), "seeds", "parameters", "updates", "minutes"]
     lines = [f"| {' | '.join(labels)} |", "|---" * len(labels) + "|"]
-    for variant, content in found.items():
+    for variant, content in contents.items():
         name, run = variant.partition("@")[0], content["runs"][0]
-        tried = name in found and content.get("tried")
+        tried = name in contents and content.get("tried")
         minutes = [each["minutes_of_training"] for each in content["runs"]]
         how = [*run["settings"], *run.get("judged", ())]
         settings = " ".join(f"`{setting}`" for setting in how) if variant != name else ""
         for split, summary in content["summary"].items():
             if tried and split != VALID:
                 continue
-            theirs = content.get("published") or (published.get(name) if variant == name else "")
+            theirs = content.get("published") or (recipes[name].published if variant == name else "")
             cells = [
                 f"`{name}` {settings}".strip(),
-                f"{data.get(name, '')} {split}".strip(),
+                f"{recipes[name].task.describe_data()} {split}",
                 *(_means(summary, column) or "–" for column in first),
                 theirs if theirs and split != VALID else "–",
                 *(_means(summary, column) or "–" for column in second),
@@ -234,16 +175,16 @@ def _rows(
     return "\n".join(lines)
 
 
-def _notes(shape: Table, found: Mapping[str, dict[str, Any]]) -> str:
+def _notes(display: Display, contents: Mapping[str, dict[str, Any]]) -> str:
     """What the figures are, said once for all rows."""
-    runs = [run for content in found.values() for run in content["runs"]]
+    runs = [run for content in contents.values() for run in content["runs"]]
     splits = [split for run in runs for split in run["splits"].values()]
-    seeds = [content["seeds"] for content in found.values()]
+    seeds = [content["seeds"] for content in contents.values()]
     spread = "± is the standard deviation over seeds. " if max(seeds) > 1 else ""
     single = "A figure without ± is of one seed; small differences then mean little. " if min(seeds) == 1 else ""
-    notes = [f"{spread}{single}{shape.note}"]
-    for key, label in shape.scores.items():
-        if signatures := _distinct(_signature(split, key) for split in splits if key in split["signatures"]):
+    notes = [f"{spread}{single}{display.note}"]
+    for key, label in display.signatures.items():
+        if signatures := _distinct(split["signatures"][key] for split in splits if key in split["signatures"]):
             notes.append(f"{label}: {', '.join(f'`{signature}`' for signature in signatures)}.")
         if reasons := _distinct(split["missing"][key] for split in splits if key in split.get("missing", {})):
             notes.append(f"{label} was not measured: {', '.join(reasons)}.")
@@ -257,9 +198,9 @@ def _notes(shape: Table, found: Mapping[str, dict[str, Any]]) -> str:
     return "\n".join(f"- {note}" for note in notes)
 
 
-def _commands(found: Mapping[str, dict[str, Any]]) -> str:
+def _commands(contents: Mapping[str, dict[str, Any]]) -> str:
     """The commands of the runs, with every setting that differed from the recipe."""
-    return "```sh\n" + "\n".join(_distinct(content["command"] for content in found.values())) + "\n```"
+    return "```sh\n" + "\n".join(_distinct(content["command"] for content in contents.values())) + "\n```"
 
 
 def _means(summary: Mapping[str, Mapping[str, float | None]], column: Column) -> str | None:
@@ -270,25 +211,6 @@ def _means(summary: Mapping[str, Mapping[str, float | None]], column: Column) ->
     means = " / ".join(f"{part['mean']:.{column.decimals}f}" for part in parts)
     spreads = " / ".join(f"{part['spread']:.{column.decimals}f}" for part in parts if part["spread"] is not None)
     return means + (f" ± {spreads}" if spreads else "")
-
-
-def _decimals(key: str) -> int:
-    columns = (column for shape in TABLES.values() for column in (*shape.first, *shape.second))
-    return next((column.decimals for column in columns if key in column.keys), 1)
-
-
-def _signature(split: Mapping[str, Any], key: str) -> str:
-    """How a figure was measured.
-
-    Rows of captions that were measured before 2026-11-17 have their search beside their signatures, not in them, and
-    call captions `case:mixed`, though both sides were compared in small letters. Both are set right here.
-    """
-    signature: str = split["signatures"][key]
-    if "bleu_brevity" not in split["signatures"] or "|search:" in signature or "search" not in split:
-        return signature
-    how = Search(**split["search"])
-    places = "" if how.places is None else f"|places:{how.places}"
-    return f"{signature.replace('|case:mixed|', '|case:lc|')}|{search_signature(how)}{places}"
 
 
 def _millions(parameters: int) -> str:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,14 @@ from regard.base import (
     from_json,
     override,
     read_json,
+    shown,
     to_json,
     write_atomically,
 )
+from regard.base.ranges import UserPath
 from regard.models import MODELS, Paper
 from regard.recipes.signing import signature, trusted
-from regard.tasks import TASKS, CaptioningConfig, Kept, Kind, TranslationConfig
+from regard.tasks import TASKS, StoredTask, TaskEntry
 from regard.train import Train
 
 RECIPE = "recipe.json"
@@ -36,28 +38,30 @@ _OF_TORCH = (ValueError, TypeError, ArithmeticError, RuntimeError, AssertionErro
 
 @dataclass(frozen=True)
 class Recipe:
-    """One run. `model` is the config of `paper`, and what the data decides is filled in; `task` is that of its task."""
+    """One run: the settings of a model, of a task and of the training. What the data decide is filled in later."""
 
     paper: str  # of MODELS
-    model: Any
-    task: Any
+    model: Any  # the config of the paper
+    task: Any  # the config of a task on the menu TASKS, which it names
     train: Train
     note: str = ""  # what it reproduces, in a line
     published: str = ""  # the number to compare with, and whose it is
-    start: str | None = None  # a run whose weights, and words, this one begins with
+    start: UserPath | None = None  # a run whose weights, and words, this one begins with
     name: str = ""  # by which it was found
 
     def __post_init__(self) -> None:
         check_settings(self)
-        paper = _paper(self.paper)
-        for role, config, wanted in (
-            ("model", self.model, paper.config),
-            ("task", self.task, TASKS[paper.task].config),
-        ):
-            if not isinstance(config, wanted):
-                got = f"paper={self.paper} and {type(config).__name__}"
-                cure = "take a recipe of that paper: `regard list`"
-                raise ConfigError(f"{role} and paper differ", got=got, expected=wanted.__name__, cure=cure)
+        wanted = _paper(self.paper).config
+        if not isinstance(self.model, wanted):
+            got = f"paper={self.paper} and {type(self.model).__name__}"
+            cure = "take a recipe of that paper: `regard list`"
+            raise ConfigError("model and paper differ", got=got, expected=wanted.__name__, cure=cure)
+        task_of(self.task)
+
+    @property
+    def entry(self) -> TaskEntry:
+        """Its task on the menu."""
+        return task_of(self.task)
 
 
 def find_recipe(name: str, menu: dict[str, Callable[[], Recipe]]) -> Recipe:
@@ -74,27 +78,38 @@ def change(recipe: Recipe, settings: Sequence[str]) -> Recipe:
 
 
 def with_files(recipe: Recipe, source: str, target: str | None) -> Recipe:
-    """The recipe on the user's own data.
-
-    Text: two files line by line, or one with a tab between the sides. Pictures: a file of captions, and their folder.
-    """
+    """The recipe on the user's own data; its task says what the two paths are."""
     first, second = str(Path(source).absolute()), None if target is None else str(Path(target).absolute())
-    if isinstance(recipe.task, TranslationConfig):
-        return replace(recipe, task=replace(recipe.task, corpus="files", source_file=first, target_file=second))
-    if isinstance(recipe.task, CaptioningConfig):
-        task = replace(recipe.task, dataset="files", caption_file=first, folder=second)
-        return replace(recipe, task=task)
-    raise ConfigError(f"{recipe.paper} takes no files of your own", got=source, cure="leave --source out")
+    entry = recipe.entry
+    if not entry.takes_files:
+        cure = "leave --source and --target out"
+        raise ConfigError(f"{entry.name} cannot be trained on files of your own", got=source, cure=cure)
+    return replace(recipe, task=entry.task.from_files(recipe.task, first, second))
+
+
+def task_of(config: Any) -> TaskEntry:
+    """The task on the menu that these settings belong to."""
+    for entry in TASKS.values():
+        if type(config) is entry.config:
+            return entry
+    expected = f"one of {', '.join(entry.config.__name__ for entry in TASKS.values())}"
+    cure = "add the task to the menu in regard/tasks/__init__.py"
+    raise ConfigError("these settings are of no task", got=type(config).__name__, expected=expected, cure=cure)
 
 
 def build_task(recipe: Recipe) -> Any:
     """The task of a recipe, with its data still to be read."""
-    return _kind(recipe).task(recipe.task)
+    return recipe.entry.task(recipe.task)
 
 
-def build_model(recipe: Recipe, task: Kept) -> nn.Module:
+def build_model(recipe: Recipe, task: StoredTask) -> nn.Module:
     """The model of a recipe, for the data of its task."""
-    paper, config = _paper(recipe.paper), task.fill(recipe.model)
+    paper = _paper(recipe.paper)
+    try:
+        config = task.complete(recipe.model)
+    except TypeError as error:
+        got, cure = f"settings of {recipe.entry.name}", "take a recipe of that paper: `regard list`"
+        raise ConfigError(f"{recipe.paper} cannot learn this task", got=got, cure=cure) from error
     try:
         with _Budget():
             return paper.model(config)
@@ -126,10 +141,10 @@ class _Budget(TorchFunctionMode):
         return made
 
 
-def save_recipe(folder: Path, recipe: Recipe, task: Kept) -> None:
+def save_recipe(folder: Path, recipe: Recipe, task: StoredTask) -> None:
     """recipe.json, and what the task keeps beside it; paths of the user's files are signed."""
     task.save(folder)
-    content, signed = {"format": FORMAT, **to_json(recipe)}, signature(recipe)
+    content, signed = {"format": FORMAT, "task_name": recipe.entry.name, **to_json(recipe)}, signature(recipe)
     content |= {} if signed is None else {"signed": signed}
     write_atomically(folder / RECIPE, json.dumps(content, indent=1, ensure_ascii=False))
 
@@ -143,13 +158,14 @@ def load_recipe(folder: Path) -> Recipe:
         raise RegardError(
             f"{folder} is no run", got=f"no {RECIPE} in it", expected="a folder that `regard train` has made"
         ) from error
-    signed = content.pop("signed", None)
+    signed, task_name = content.pop("signed", None), content.pop("task_name", None)
     if content.pop("format", FORMAT) != FORMAT:
         raise RegardError(f"{path} is of another version of regard", expected=f"format {FORMAT}", cure="upgrade regard")
     try:
         paper = _paper(str(content.get("paper", "")))
         content["model"] = from_json(paper.config, content.get("model"), where="model.")
-        content["task"] = from_json(TASKS[paper.task].config, content.get("task"), where="task.")
+        entry = _stored_task(task_name, content.get("task"))
+        content["task"] = from_json(entry.config, content.get("task"), where="task.")
         return trusted(from_json(Recipe, content), signed)  # type: ignore[no-any-return]
     except RegardError as error:
         raise RegardError(f"{path} is no recipe: {error}") from error
@@ -157,11 +173,21 @@ def load_recipe(folder: Path) -> Recipe:
 
 def load_task(folder: Path, recipe: Recipe) -> Any:
     """The task of a run folder; its data is read only when asked for."""
-    return _kind(recipe).task.load(folder, recipe.task)
+    return recipe.entry.task.load(folder, recipe.task)
 
 
-def _kind(recipe: Recipe) -> Kind:
-    return TASKS[_paper(recipe.paper).task]
+def _stored_task(name: object, settings: Any) -> TaskEntry:
+    """The task of a recipe.json; older versions did not name it, but the names of its settings tell which one it is."""
+    if name is not None:
+        if not isinstance(name, str) or name not in TASKS:
+            cure = did_you_mean(str(name), TASKS)
+            raise ConfigError("unknown task", got=shown(name), expected=f"one of {', '.join(TASKS)}", cure=cure)
+        return TASKS[name]
+    names = set(settings) if isinstance(settings, dict) else set()
+    for entry in TASKS.values():
+        if names <= {each.name for each in fields(entry.config)}:
+            return entry
+    raise ConfigError("these settings are of no task", got=shown(sorted(names)), expected=f"one of {', '.join(TASKS)}")
 
 
 def _paper(name: str) -> Paper:

@@ -12,25 +12,41 @@ import os
 import secrets
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from regard.base import Unfollowed
+from regard.base.ranges import PathMark
 from regard.data.download import cache_folder
 
-PATHS = ("source_file", "target_file", "caption_file", "folder", "weights", "start")  # settings that name files
 KEY = "key"  # in the cache folder
 _BYTES = 32
+
+
+@cache
+def path_settings(kind: type) -> frozenset[str]:
+    """The settings of a config that name files: those of type `UserPath`."""
+    hints = get_type_hints(kind, include_extras=True)
+    return frozenset(name for name, hint in hints.items() if _is_marked(hint))
+
+
+def _is_marked(hint: Any) -> bool:
+    """Whether a type is `UserPath`, or has it among its alternatives."""
+    if any(isinstance(each, PathMark) for each in getattr(hint, "__metadata__", ())):
+        return True
+    return any(_is_marked(each) for each in get_args(hint))
 
 
 def paths(config: Any, where: str = "") -> dict[str, str]:
     """Every path that a recipe names, by its setting."""
     named: dict[str, str] = {}
+    marked = path_settings(type(config))
     for field in fields(config):
         value = getattr(config, field.name)
         if is_dataclass(value):
             named |= paths(value, f"{where}{field.name}.")
-        elif field.name in PATHS and isinstance(value, str):
+        elif field.name in marked and isinstance(value, str):
             named[where + field.name] = value
     return named
 
@@ -55,11 +71,12 @@ def trusted(config: Any, signed: object) -> Any:
 
 def _unfollowed(config: Any) -> Any:
     changes: dict[str, Any] = {}
+    marked = path_settings(type(config))
     for field in fields(config):
         value = getattr(config, field.name)
         if is_dataclass(value):
             changes[field.name] = _unfollowed(value)
-        elif field.name in PATHS and isinstance(value, str):
+        elif field.name in marked and isinstance(value, str):
             changes[field.name] = Unfollowed(value)
     return replace(config, **changes)
 

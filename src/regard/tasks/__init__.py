@@ -1,18 +1,17 @@
 """Tasks: batches, loss, figures, predictions. A task knows no model by name; recipes bring the two together."""
 
+from regard.tasks import captioning, classification, translation
 from regard.tasks.captioning import Caption, Captioning, CaptioningConfig
-from regard.tasks.classification import Classification, Recognised
-from regard.tasks.features import EncoderConfig, Viewer
-from regard.tasks.judging import ClassificationConfig, Gazing
+from regard.tasks.classification import Classification, ClassificationConfig, Recognised
+from regard.tasks.display import Chart, Column, Display, Figure, Point
+from regard.tasks.features import EncoderConfig, FeatureCache
+from regard.tasks.glimpse_loss import GlimpseSettings
+from regard.tasks.inputs import Picture
 from regard.tasks.search import Prediction, Search, translate_texts
-from regard.tasks.task import Batch, Batches, Kept, Kind, Loss, Progress, Score, Task
+from regard.tasks.task import Batch, Batches, Evaluation, Example, Loss, Progress, StoredTask, Task, TaskEntry
 from regard.tasks.translation import Translation, TranslationConfig, read_splits
 
-TASKS: dict[str, Kind] = {
-    "translation": Kind(Translation, TranslationConfig, inherits=True),
-    "classification": Kind(Classification, ClassificationConfig, inherits=False),
-    "captioning": Kind(Captioning, CaptioningConfig, inherits=True),
-}
+TASKS: dict[str, TaskEntry] = {entry.name: entry for entry in (translation.TASK, classification.TASK, captioning.TASK)}
 
 __all__ = [
     "TASKS",
@@ -21,22 +20,29 @@ __all__ = [
     "Caption",
     "Captioning",
     "CaptioningConfig",
+    "Chart",
     "Classification",
     "ClassificationConfig",
+    "Column",
+    "Display",
     "EncoderConfig",
-    "Gazing",
-    "Kept",
-    "Kind",
+    "Evaluation",
+    "Example",
+    "FeatureCache",
+    "Figure",
+    "GlimpseSettings",
     "Loss",
+    "Picture",
+    "Point",
     "Prediction",
     "Progress",
     "Recognised",
-    "Score",
     "Search",
+    "StoredTask",
     "Task",
+    "TaskEntry",
     "Translation",
     "TranslationConfig",
-    "Viewer",
     "read_splits",
     "translate_texts",
 ]

@@ -10,42 +10,44 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Float, Shaped
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.base import ConfigError, RegardError, check_settings, did_you_mean, followed, inside, write_atomically
-from regard.base.ranges import BatchSize, Count, Few, Margin, Share, VocabularySize, Weight
+from regard.base import (
+    ConfigError,
+    RegardError,
+    check_settings,
+    inside,
+    to_json,
+    write_atomically,
+)
+from regard.base.ranges import BatchSize, Count, Few, Share, VocabularySize, Weight
 from regard.data import BOS, EOS, PAD, UNK, Batch, Pair, TokenBatches, Vocabulary, evaluation_batches
 from regard.data.captions import CaptionBatches
-from regard.data.flickr8k import Captions, caption_tokens, flickr8k, read_captions, split_captions
+from regard.data.flickr8k import caption_tokens
 from regard.data.images import Box, fit_box, read_image
-from regard.data.shapes import shapes
 from regard.decode import Hypothesis
+from regard.explanation import Explanation, Places
 from regard.metrics.captions import caption_bleu, score_captions
 from regard.nn.loss import token_loss
 from regard.tasks.caption_loss import doubly_stochastic, hard_loss, twice
-from regard.tasks.features import CHUNK, EncoderConfig, Viewer
-from regard.tasks.search import Search, check_search, find_best, search_signature
-from regard.tasks.task import Loss, Progress, Score
+from regard.tasks.captioned_pictures import FILES, CaptionedPictures, CaptionedPictureSettings
+from regard.tasks.display import Column, Display, Figure
+from regard.tasks.inputs import Picture, as_pixels, checked_split, picture_name
+from regard.tasks.samples import evenly
+from regard.tasks.search import Search, changed_search, check_search, find_best, search_signature
+from regard.tasks.task import Evaluation, Example, Loss, Progress, StoredTask, TaskEntry
 
-DATASETS: dict[str, Callable[[], dict[str, Captions]]] = {"flickr8k": flickr8k, "shapes": shapes}
 VOCABULARY = "vocabulary.json"
-Picture = str | Path | bytes | NDArray[np.uint8]
+BLEU = tuple(f"bleu_{order}" for order in range(1, 5))
+BLEU_BREVITY = tuple(f"{key}_brevity" for key in BLEU)
 
 
 @dataclass(frozen=True)
-class CaptioningConfig:
+class CaptioningConfig(CaptionedPictureSettings):
     """Which pictures, seen how; in which batches; by which loss; how to search and to judge."""
 
-    dataset: str = "flickr8k"  # of DATASETS, or "files"
-    caption_file: str | None = None  # dataset="files": lines picture<TAB>caption, and the folder of the pictures
-    folder: str | None = None
-    on_bad: Literal["error", "drop"] = "error"  # lines that are broken
-    encoder: EncoderConfig = field(default_factory=EncoderConfig)
-    finetune: bool = False  # the encoder is part of the model and learns with it
-    mirrored: bool = False  # training pictures are mirrored by chance
-    jitter: Margin = 0  # finetune: training views are cut by chance from squares that are this many pixels larger
     vocabulary: VocabularySize | None = None  # the most frequent words, None for all
     min_count: Count = 5  # words that are rarer are unknown
     max_words: Count = 40  # longer captions are left out of training; none is written
@@ -59,7 +61,7 @@ class CaptioningConfig:
     baseline: Literal["moving", "expected"] = "moving"  # hard: the paper's; what the caption has with expected places
     search: Search = field(default_factory=lambda: Search(beams=5, length_penalty=0.0))
     select: str = "bleu_4"  # the figure that decides which checkpoint is kept
-    metrics: tuple[str, ...] = ("bleu", "cider", "meteor", "meteor_exact_stem")  # with `full`
+    metrics: tuple[str, ...] = ("bleu", "cider", "meteor")  # with `full`
 
     def __post_init__(self) -> None:
         check_settings(self, "task")
@@ -80,43 +82,67 @@ class Caption:
     weights: NDArray[np.float32] | None = field(repr=False, compare=False)
     image: NDArray[np.uint8] | None = field(default=None, repr=False, compare=False)  # [h w 3]
 
+    @property
+    def source(self) -> str:
+        """The name of the picture."""
+        return self.name
 
-class Captioning:
+    @property
+    def explanations(self) -> tuple[Explanation, ...]:
+        """Where the model looked for each word; nothing for a model without attention."""
+        if self.weights is None or self.image is None or not self.tokens:
+            return ()
+        maps = self.weights.reshape(len(self.tokens), *self.grid)
+        return (Places(self.image, maps, tuple(self.tokens), box=self.box, title="where it looked, word by word"),)
+
+
+class Captioning(CaptionedPictures, StoredTask):
     """The task: `batches`, `loss` and `evaluate` for the trainer, `predict` for everybody else."""
 
-    def __init__(
-        self,
-        config: CaptioningConfig,
-        *,
-        splits: dict[str, Captions] | None = None,
-        vocabulary: Vocabulary | None = None,
-        encoder: Any | None = None,
-        folder: Path | None = None,
-        progress: Progress | None = None,
-    ) -> None:
-        _check(config)
-        self.config = config
-        self.viewer = Viewer(config.encoder, module=encoder, folder=folder, progress=progress)
-        self._held: dict[tuple[str, torch.device], Tensor] = {}
-        if splits is not None:
-            self.splits = splits
+    display = Display(
+        figures=(
+            *(Figure(key, f"BLEU-{key[-1]}", better="higher", signature="bleu") for key in BLEU),
+            *(Figure(f"{key}_brevity", f"BLEU-{key[-1]}, with brevity penalty", better="higher",
+                     signature="bleu_brevity") for key in BLEU),
+            Figure("meteor", "METEOR", better="higher"),
+            Figure("cider", "CIDEr-D", better="higher"),
+            Figure("words", "words a caption"),
+            Figure("exact", "captions that are a reference", 3, better="higher"),
+            Figure("loss", "loss (nats a token)", 3, better="lower"),
+            Figure("captions_per_second", "captions a second", 1, better="higher"),
+        ),
+        counts="bleu_4",
+        unit="tokens",
+        things="pictures",
+        examples="Captions",
+        overview=(Column("ours, BLEU-1 to 4", BLEU), Column("METEOR", ("meteor",), 2)),
+        table=(Column("BLEU-1 / 2 / 3 / 4", BLEU),),
+        more=(
+            Column("with brevity penalty", BLEU_BREVITY), Column("METEOR", ("meteor",), 2),
+            Column("CIDEr-D", ("cider",)), Column("words", ("words",)),
+        ),
+        report=(
+            Column("BLEU-1 to 4", BLEU), Column("with brevity penalty", BLEU_BREVITY),
+            Column("METEOR", ("meteor",)), Column("CIDEr-D", ("cider",)),
+        ),
+        signatures={"bleu": "BLEU", "bleu_brevity": "With brevity penalty", "meteor": "METEOR", "cider": "CIDEr-D"},
+        note="BLEU is without brevity penalty, as in the paper.",
+        list_note="BLEU without brevity penalty, as the paper has it; docs/papers/show_attend_tell.md has it with.",
+        speed="captions_per_second",
+    )  # fmt: skip
+    settings_type = Search
+    unused_settings = ("max_ratio", "temperature", "top_k", "top_p", "seed", "coverage_penalty", "replace_unknown")
+    tests = ("test", "valid")
+    config: CaptioningConfig
+
+    def __init__(self, config: CaptioningConfig, *, vocabulary: Vocabulary | None = None, **pictures: Any) -> None:
+        super().__init__(config, **pictures)
+        check_search(config.search)
+        if not config.captions_per_picture <= config.batch_size:
+            got, expected = config.captions_per_picture, f"1 to task.batch_size, which is {config.batch_size}"
+            raise ConfigError("task.captions_per_picture", got=got, expected=expected)
         if vocabulary is not None:
             self.vocabulary = vocabulary
-
-    @cached_property
-    def splits(self) -> dict[str, Captions]:
-        """Train, valid and test sets by name, read when they are first asked for; pictures are read later."""
-        config = self.config
-        if config.dataset != "files":
-            return DATASETS[config.dataset]()
-        if config.caption_file is None or config.folder is None:
-            cure = "task.caption_file=captions.tsv task.folder=pictures"
-            raise ConfigError("dataset='files' needs a file and a folder", cure=cure)
-        again = "name them again by --source and --target"
-        file, folder = (followed(path, cure=again) for path in (config.caption_file, config.folder))
-        found = read_captions(file, folder, on_bad=config.on_bad)
-        held_out = min(1000, max(1, len(found) // 10))
-        return split_captions(found, valid=held_out, test=held_out)
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
@@ -124,39 +150,27 @@ class Captioning:
         lines = (caption_tokens(text) for several in self.splits["train"].captions for text in several)
         return Vocabulary.build(lines, max_size=self.config.vocabulary, min_count=self.config.min_count)
 
-    @property
-    def tests(self) -> list[str]:
-        """Names of test splits."""
-        return ["test", "valid"]
-
-    def fill(self, model_config: Any) -> Any:
-        """A model's config with what the data decides."""
+    def complete(self, model_config: Any) -> Any:
+        """The model's settings with what the data decide."""
         if self.config.baseline == "expected" and getattr(model_config, "align", "sample") != "sample":
             what = "task.baseline=expected is for places that are drawn"
             raise ConfigError(what, got=f"model.align={model_config.align}", cure="model.align=sample")
-        facts: dict[str, Any] = {"vocabulary": len(self.vocabulary), "feature_dim": self.viewer.encoder.channels}
+        facts: dict[str, Any] = {"vocabulary": len(self.vocabulary), "feature_dim": self.features.encoder.channels}
         if self.config.finetune:
             facts |= {"encoder": self.config.encoder.name, "encoder_stage": self.config.encoder.stage}
         return replace(model_config, **facts)
 
     def begin(self, model: nn.Module) -> None:
-        """Before the first step of a new run: an encoder that is to be fine-tuned starts from its published weights."""
+        """Gives an encoder that is to be fine-tuned its published weights, before the first step of a new run."""
         if self.config.finetune:
             encoder: Any = model.encoder
-            encoder.load_state_dict(self.viewer.encoder.state_dict())
-
-    def prepare(self, device: str | torch.device) -> float:
-        """Encode all splits, or read them from disk, and hold them on the device; the seconds that it took."""
-        start, here = time.perf_counter(), torch.empty(0, device=device).device  # "cuda" is cuda:0
-        for split in self.splits:
-            self._store(split, here)
-        return time.perf_counter() - start
+            encoder.load_state_dict(self.features.encoder.state_dict())
 
     def save(self, folder: Path) -> None:
-        """What a run folder needs to caption new pictures: the words, and the encoder if it is not in the model."""
+        """Writes what new captions need: the words, and the encoder if it is not in the model."""
         write_atomically(folder / VOCABULARY, self.vocabulary.to_json())
         if not self.config.finetune:
-            self.viewer.save(folder)
+            self.features.save(folder)
 
     @classmethod
     def load(cls, folder: Path, config: CaptioningConfig) -> "Captioning":
@@ -168,6 +182,13 @@ class Captioning:
             raise RegardError(f"{path} cannot be read", got=str(error), cure="restore it, or train anew") from error
         kept = folder if inside(folder / "encoder.safetensors").exists() else None
         return cls(config, vocabulary=vocabulary, folder=kept)
+
+    @classmethod
+    def from_files(cls, config: CaptioningConfig, source: str, target: str | None) -> CaptioningConfig:
+        """The settings for the user's own pictures: a file with lines picture<TAB>caption, and the folder of both."""
+        if target is None:
+            raise ConfigError("captions need their pictures", got="no --target", cure="--target FOLDER")
+        return replace(config, dataset=FILES, caption_file=source, folder=target)
 
     # ── training ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -192,7 +213,7 @@ class Captioning:
         places cannot carry; with baseline="expected" each caption is read in both ways, and counts half in each.
         """
         config, targets = self.config, batch.targets
-        shown = self._shown(batch.source[:: self.each, 0])
+        shown = self.training_views(batch.source[:: self.each, 0])
         in_pairs = config.baseline == "expected"
         if in_pairs:
             inputs, targets = (twice(words, each=self.each) for words in (batch.inputs, targets))
@@ -219,20 +240,20 @@ class Captioning:
         self,
         model: nn.Module,
         split: str,
+        settings: Search | None = None,
         *,
-        search: Search | None = None,
         full: bool = False,
         progress: Progress | None = None,
-    ) -> Score:
+    ) -> Evaluation:
         """Loss and greedy BLEU of a split; with `full` the beam, and every measure of `metrics`."""
-        if split not in self.splits:
-            raise ConfigError("unknown split", got=repr(split), expected=f"one of {', '.join(self.splits)}")
-        how = search or (self.config.search if full else Search(1))
+        checked_split(split, self.splits)
+        self.features.progress = progress or self.features.progress
+        how = settings or (self.config.search if full else Search(1))
         was_training = model.training
         model.eval()
         try:
             start = time.perf_counter()
-            shown = self._plain(model, split, progress)
+            shown = self.features_of(model, split, progress)
             encoding = time.perf_counter() - start
             figures = {"loss": self._mean_loss(model, split, shown, how)}
             start = time.perf_counter() - encoding
@@ -248,6 +269,7 @@ class Captioning:
             figures |= judged.figures
             texts = [" ".join(words) for words in outputs]
             details = {"split": split, "count": len(outputs), "seconds": seconds, "outputs": texts}
+            details |= {"settings": to_json(how), "how": f"beam {how.beams}"}
             found_by = "|".join([search_signature(how), *_places_signature(model, how)])
             signatures = {name: f"{signature}|{found_by}" for name, signature in judged.signatures.items()}
             details |= {"signatures": signatures, "missing": judged.missing}
@@ -259,36 +281,70 @@ class Captioning:
         figures["words"] = sum(map(len, outputs)) / len(outputs)
         exact = [words in several for words, several in zip(outputs, references, strict=True)]
         figures["exact"] = sum(exact) / len(exact)
-        return Score(figures, best=self.config.select, details=details)
+        return Evaluation(figures, best=self.config.select, details=details)
+
+    # ── predictions ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def default_settings(self) -> Search:
+        """The search of the run."""
+        return self.config.search
+
+    def settings(self, **changes: Any) -> Search:
+        """The search of the run with changes, such as beam=8 or places="argmax"."""
+        return changed_search(self.config.search, changes, unused=self.unused_settings)
 
     @torch.no_grad()
     def predict(
-        self, model: nn.Module, pictures: Sequence[Picture], *, how: Search | None = None
+        self, model: nn.Module, inputs: Sequence[Picture], settings: Search | None = None
     ) -> list[list[Caption]]:
-        """The best captions of each picture (a path, bytes or an array [h w 3]), best first, with weights [t k]."""
-        images = [p if isinstance(p, np.ndarray) else read_image(p) for p in pictures]
+        """The best captions of each picture, best first, with weights [t k].
+
+        A picture is a path, the bytes of a file, or pixels as bytes [h w] or [h w 3].
+        """
+        images = [as_pixels(picture) for picture in inputs]
         if not images:
             return []
         device, was_training = _device(model), model.training
-        views = torch.from_numpy(np.stack([self.viewer.view(image) for image in images])).to(device)
+        views = torch.from_numpy(np.stack([self.features.view(image) for image in images])).to(device)
         model.eval()
         try:
-            shown = views if self.config.finetune else self.viewer.encode(views)
-            found = self._search(model, shown, how or self.config.search)
+            shown = views if self.config.finetune else self.features.encode(views)
+            by_picture = self._search(model, shown, settings or self.config.search)
         finally:
             model.train(was_training)
-        names = [str(p) if isinstance(p, str | Path) else f"picture {n}" for n, p in enumerate(pictures, 1)]
+        names = [picture_name(picture, number) for number, picture in enumerate(inputs, 1)]
         return [
-            [self._caption(name, image, one) for one in several]
-            for name, image, several in zip(names, images, found, strict=True)
+            [self._caption(name, image, hypothesis) for hypothesis in hypotheses]
+            for name, image, hypotheses in zip(names, images, by_picture, strict=True)
         ]
+
+    def describe_model(self, model_config: Any) -> str:
+        """How a model looks: "soft", "hard", or "mean" for the twin without attention."""
+        if getattr(model_config, "mean_pooled", False):
+            return "mean"
+        align = str(getattr(model_config, "align", ""))
+        return {"softmax": "soft", "sample": "hard"}.get(align, align)
+
+    def choose(self, split: str, count: int) -> list[int]:
+        """Pictures at even distances."""
+        return evenly(len(self.splits[checked_split(split, self.splits)]), count)
+
+    def examples(self, model: nn.Module, split: str, numbers: Sequence[int]) -> list[Example]:
+        """These pictures, the captions that people gave them, and the model's."""
+        captions = self.splits[checked_split(split, self.splits)]
+        images = [read_image(captions.read(captions.names[number]), name=captions.names[number]) for number in numbers]
+        made = []
+        for number, image, best in zip(numbers, images, self.predict(model, images), strict=True):
+            source = f"{self.config.describe_data()}, {split}: {captions.names[number]}"
+            made.append(Example(source, "\n".join(captions.captions[number]), best[0].text, best[0], image))
+        return made
 
     def _caption(self, name: str, image: NDArray[np.uint8], found: Hypothesis) -> Caption:
         tokens = self.vocabulary.decode(found.tokens)
         weights = None if found.weights is None else found.weights[: len(tokens)].float().cpu().numpy()
         box = fit_box(*image.shape[:2], whole=self.config.encoder.whole)
         places = 0 if weights is None else weights.shape[1]
-        grid = (isqrt(places), isqrt(places)) if self.config.finetune else self.viewer.grid  # a square view
+        grid = (isqrt(places), isqrt(places)) if self.config.finetune else self.features.grid  # a square view
         facts = (found.score, found.log_prob, found.finished)
         return Caption(name, " ".join(tokens), tokens, *facts, grid, box, weights, image)
 
@@ -329,46 +385,6 @@ class Captioning:
                 if limit is None or len(words) < limit:
                     yield [number], self.vocabulary.encode(words)
 
-    def _store(self, split: str, device: torch.device) -> Tensor:
-        """What the model is shown of a split, on the device: features, or views where the encoder is in the model."""
-        key = split, device
-        if key not in self._held:
-            config, captions = self.config, self.splits[split]
-            train = split == "train"
-            if config.finetune:
-                margin = config.jitter if train else 0
-                self._held[key] = self.viewer.views(captions, margin=margin, device=device)
-            else:
-                self._held[key] = self.viewer.features(captions, mirrored=config.mirrored and train, device=device)
-        return self._held[key]
-
-    def _plain(self, model: nn.Module, split: str, progress: Progress | None = None) -> Float[Tensor, "n k d"]:
-        """Features of a split without chance: no mirror images, the middle of larger views; each picture once."""
-        store = self._store(split, _device(model))[: len(self.splits[split])]
-        if not self.config.finetune:
-            return store
-        margin = self.config.jitter // 2 if split == "train" else 0
-        middle = slice(margin, margin + self.config.encoder.size)
-        inside: Any = model
-        seen: list[Tensor] = []
-        for start in range(0, len(store), CHUNK):
-            seen.append(inside.see(store[start : start + CHUNK, ..., middle, middle]))
-            if progress is not None:
-                progress("pictures", min(start + CHUNK, len(store)), len(store))
-        return torch.cat(seen)
-
-    def _shown(self, numbers: Int[Tensor, " b"]) -> Shaped[Tensor, "..."]:
-        """What the model sees of some training pictures, with chance."""
-        config, store, device = self.config, self._store("train", numbers.device), numbers.device
-        coin = torch.randint(0, 2, numbers.shape, device=device) if config.mirrored else torch.zeros_like(numbers)
-        if not config.finetune:
-            return store[numbers + len(self.splits["train"]) * coin]
-        size = torch.arange(config.encoder.size, device=device)
-        down, right = torch.randint(0, config.jitter + 1, (2, len(numbers), 1), device=device)
-        across = right + torch.where(coin.unsqueeze(1) > 0, size.flip(0), size)  # [b s]
-        rows, columns = (down + size).view(-1, 1, len(size), 1), across.view(-1, 1, 1, len(size))
-        return store[numbers.view(-1, 1, 1, 1), torch.arange(3, device=device).view(1, 3, 1, 1), rows, columns]
-
 
 def _looking(how: Search) -> dict[str, str]:
     """What the model is called with, where the search says where hard attention looks."""
@@ -385,16 +401,6 @@ def _device(model: nn.Module) -> torch.device:
     return next(model.parameters()).device
 
 
-def _check(config: CaptioningConfig) -> None:
-    check_search(config.search)
-    known = [*DATASETS, "files"]
-    if config.dataset not in known:
-        cure = did_you_mean(config.dataset, known)
-        raise ConfigError("task.dataset", got=repr(config.dataset), expected=f"one of {', '.join(known)}", cure=cure)
-    if not config.captions_per_picture <= config.batch_size:
-        got, expected = config.captions_per_picture, f"1 to task.batch_size, which is {config.batch_size}"
-        raise ConfigError("task.captions_per_picture", got=got, expected=expected)
-    if config.finetune and config.encoder.name != "efficientnet_lite0":
-        raise ConfigError("task.finetune", got=config.encoder.name, expected="task.encoder.name=efficientnet_lite0")
-    if config.jitter and not config.finetune:
-        raise ConfigError("task.jitter", got="finetune=false", expected="0", cure="frozen features are made once")
+TASK = TaskEntry(
+    "captioning", Captioning, CaptioningConfig, verb="caption", inputs="pictures", example="picture.png", inherits=True
+)

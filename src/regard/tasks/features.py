@@ -24,7 +24,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from regard.base import RegardError, check_settings, followed
-from regard.base.ranges import Pixels, Range
+from regard.base.ranges import Pixels, Range, UserPath
 from regard.data.download import cache_folder, find
 from regard.data.flickr8k import Captions
 from regard.data.images import fit_image, read_image
@@ -45,7 +45,7 @@ class EncoderConfig:
     """Which encoder, and what it is shown."""
 
     name: Literal["efficientnet_lite0", "patches"] = "efficientnet_lite0"
-    weights: str | None = None  # a file with weights; None: the published ones
+    weights: UserPath | None = None  # a file with weights; None: the published ones
     stage: Stage = 8  # efficientnet_lite0: 5 is a grid of size / 16 with 112 channels, 8 of size / 32 with 1280
     size: ViewSize = 320  # pixels of the square that it sees
     whole: bool = False  # squeeze the whole picture into the square, instead of cutting out its middle
@@ -56,7 +56,7 @@ class EncoderConfig:
         check_settings(self, "task.encoder")
 
 
-class Viewer:
+class FeatureCache:
     """Pictures in, features out. `module` is the user's own encoder, in place of the one that the config names."""
 
     def __init__(

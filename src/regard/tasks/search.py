@@ -1,7 +1,7 @@
 """From texts to translations: encode, search, decode, and gather the weights of what was found."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -17,7 +17,8 @@ from regard.decode import Hypothesis, beam_search, consensus, greedy, sample
 from regard.decode.consensus import Sharpness
 from regard.decode.hypothesis import Beams, CoveragePenalty, LengthPenalty
 from regard.decode.sample import Temperature, TopK, TopP
-from regard.tasks.task import Progress
+from regard.explanation import Explanation, Matrix
+from regard.tasks.task import Progress, changed_settings
 
 Ratio = Annotated[float, Range(least=0, most=100)]
 Weights = NDArray[np.float32]
@@ -60,6 +61,13 @@ class Prediction:
     finished: bool
     weights: Weights | None = field(repr=False, compare=False)
 
+    @property
+    def explanations(self) -> tuple[Explanation, ...]:
+        """The alignment of the translation with its source; nothing for a model without attention."""
+        if self.weights is None or not self.tokens:
+            return ()
+        return (Matrix(self.weights, tuple(self.tokens), tuple(self.source_tokens), title=self.text),)
+
 
 @torch.no_grad()
 def translate_texts(
@@ -97,6 +105,24 @@ def translate_texts(
     finally:
         model.train(was_training)
     return found
+
+
+def changed_search(search: Search, changes: Mapping[str, Any], *, unused: Sequence[str]) -> Search:
+    """The settings of a search with `changes` by name; `beam` is another name of `beams`.
+
+    Where `nbest` is more than the beams, and no beams are given, there are as many beams as are needed.
+    """
+    changes = dict(changes)
+    beams = changes.pop("beam", changes.get("beams"))
+    changes.pop("beams", None)
+    if (nbest := changes.get("nbest")) is None:
+        changes.pop("nbest", None)
+    changed: Search = changed_settings(search, changes, unused=(*unused, "beams"))
+    if beams is None:
+        beams = max(search.beams, 1 if nbest is None else changed.nbest)
+    changed = replace(changed, beams=beams)
+    check_search(changed)
+    return changed
 
 
 def check_search(how: Search) -> None:

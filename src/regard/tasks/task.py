@@ -1,12 +1,20 @@
-"""What the trainer asks of a task: batches, a loss, figures. It knows nothing else of text, images or rewards."""
+"""What a task is: for the trainer batches, a loss and an evaluation; for everybody else also predictions and examples.
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+The trainer knows `Task` alone. Recipes, run folders, the API and the command line know `StoredTask`, which a task
+inherits from, and `TaskEntry`, by which it stands on the menu `TASKS`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from dataclasses import replace as replaced
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
+
+from regard.base import ConfigError, did_you_mean
+from regard.tasks.display import Display
 
 Progress = Callable[[str, int, int], None]  # what, done, of how many: "sentences", 64, 1968
 
@@ -47,22 +55,22 @@ class Batches(Protocol):
     def __next__(self) -> Any: ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Where we are."""
+        """The position, as JSON."""
         ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from there."""
+        """Continues from a position."""
         ...
 
 
 @dataclass(frozen=True)
-class Score:
+class Evaluation:
     """A model on one split: figures by name, `best` of them decides which checkpoint is kept."""
 
     figures: dict[str, float]
     best: str  # the name of the figure that counts
     higher_is_better: bool = True
-    details: dict[str, Any] = field(default_factory=dict)  # signatures, buckets, samples: JSON
+    details: dict[str, Any] = field(default_factory=dict)  # signatures, charts, outputs, settings: JSON
 
     def better_than(self, other: float | None) -> bool:
         """Whether this is an improvement on `other`."""
@@ -72,7 +80,7 @@ class Score:
 
 @runtime_checkable
 class Task(Protocol):
-    """Supervised or reward-based: both are a loss that can be differentiated, so one loop trains them."""
+    """What the trainer knows. Supervised and reward-based tasks both have a loss that can be differentiated."""
 
     def batches(self, *, seed: int, rank: int, world: int) -> Batches:
         """The training data for one of `world` ranks."""
@@ -82,31 +90,124 @@ class Task(Protocol):
         """The loss of one batch; `model` may be wrapped, so it is only called."""
         ...
 
-    def evaluate(self, model: torch.nn.Module, split: str) -> Score:
+    def evaluate(self, model: torch.nn.Module, split: str) -> Evaluation:
         """Figures on held-out data."""
         ...
 
 
-@runtime_checkable
-class Kept(Task, Protocol):
-    """What recipes and run folders ask of a task besides.
+@dataclass(frozen=True, eq=False)
+class Example:
+    """One element of a split, and what a model made of it."""
 
-    It also has `config`, its settings, and `tests`, the names of its test sets, the usual one first. They are no part
-    of the protocol: a check of types would ask for them, and so read the data.
+    source: str  # the sentence, or what the picture is called
+    reference: str  # the right answers, one in each line
+    output: str  # what the model said
+    prediction: Any = None  # what `predict` gave, with its explanations
+    image: Any = None  # the picture, bytes [h w 3]
+
+
+class StoredTask:
+    """What recipes, run folders, the API and the command line ask of a task, with defaults for what many do not need.
+
+    A task is made from its settings alone and reads its data when they are first asked for. `tests` names its test
+    sets, the usual one first.
     """
 
-    def fill(self, model_config: Any) -> Any:
-        """A model's config with what the data decides: vocabularies, classes, sizes."""
-        ...
+    display: ClassVar[Display]
+    settings_type: ClassVar[type]  # the settings of a prediction and of an evaluation: what `--set` may change
+    unused_settings: ClassVar[tuple[str, ...]] = ()  # those of them that mean nothing here
+    config: Any
+    tests: Any = ("test",)
+
+    # ── for recipes and run folders ─────────────────────────────────────────────────────────────────────────────────
+
+    def complete(self, model_config: Any) -> Any:
+        """The model's settings with what the data decide: vocabularies, classes, sizes."""
+        return model_config
 
     def save(self, folder: Path) -> None:
-        """What a run folder needs besides recipe.json."""
-        ...
+        """Writes what a run folder needs besides recipe.json."""
+
+    @classmethod
+    def load(cls, folder: Path, config: Any) -> Any:
+        """The task of a run folder; its data are read only when asked for."""
+        return cls(config)  # type: ignore[call-arg]
+
+    def prepare(self, device: str | torch.device, progress: Progress | None = None) -> None:
+        """Computes what a training needs once, such as features of pictures."""
+
+    def begin(self, model: torch.nn.Module) -> None:
+        """Gives a new model what was learnt elsewhere, such as the weights of an encoder."""
+
+    # ── for the API and the command line ────────────────────────────────────────────────────────────────────────────
+
+    def settings(self, **changes: Any) -> Any:
+        """The settings of a prediction or an evaluation: those of the run, with `changes` by name."""
+        return changed_settings(self.default_settings(), changes, unused=self.unused_settings)
+
+    def default_settings(self) -> Any:
+        """The settings of a prediction or an evaluation where none are given."""
+        return self.settings_type()
+
+    def is_single(self, inputs: Any) -> bool:
+        """Whether `inputs` of `predict` are one input, and not several."""
+        return not isinstance(inputs, list | tuple)
+
+    def predict(self, model: torch.nn.Module, inputs: Sequence[Any], settings: Any) -> list[list[Any]]:
+        """For each input the best predictions, best first, each with `.text` and `.explanations`."""
+        raise NotImplementedError
+
+    def describe_model(self, model_config: Any) -> str:
+        """What tells models of this task apart, in a word; nothing where their names have to."""
+        return ""
+
+    def choose(self, split: str, count: int) -> list[int]:
+        """The numbers of the examples that a report shows, the same ones every time."""
+        raise NotImplementedError
+
+    def examples(self, model: torch.nn.Module, split: str, numbers: Sequence[int]) -> list[Example]:
+        """These elements of a split with what a model makes of them."""
+        raise NotImplementedError
+
+    def overviews(self, model: torch.nn.Module, split: str) -> list[Any]:
+        """Explanations of the model as a whole, over many elements of a split."""
+        return []
+
+    def layers(self, model: torch.nn.Module, prediction: Any) -> list[Any]:
+        """Explanations of one prediction by layer and head, where a model has several."""
+        return []
 
 
-class Kind(NamedTuple):
-    """A task and its settings."""
+@dataclass(frozen=True)
+class TaskEntry:
+    """A task on the menu."""
 
-    task: Any
-    config: type
-    inherits: bool  # whether a run that starts from another one reads its data as that one did: with its words
+    name: str
+    task: type[Any]  # inherits from StoredTask
+    config: type[Any]
+    verb: str  # the command and the method that use a model of it: "translate"
+    inputs: str  # what is given to them: "text"
+    example: str = ""  # one such input, as a command line has it: picture.png
+    inherits: bool = False  # whether a run that starts from another one keeps its words
+
+    @property
+    def display(self) -> Display:
+        """How its numbers are shown."""
+        display: Display = self.task.display
+        return display
+
+    @property
+    def takes_files(self) -> bool:
+        """Whether a user can train it on files of their own."""
+        return hasattr(self.task, "from_files")
+
+
+def changed_settings(settings: Any, changes: Mapping[str, Any], *, unused: Sequence[str] = ()) -> Any:
+    """A dataclass of settings with `changes` by name; a name that it does not have is an error."""
+    known = [each.name for each in fields(settings) if each.name not in unused]
+    for name in changes:
+        if name not in known:
+            expected = f"one of {', '.join(known)}" if known else "none: there are no settings"
+            cure = did_you_mean(name, known)
+            raise ConfigError(f"unknown setting {name!r} of a prediction", expected=expected, cure=cure)
+    return replaced(settings, **changes)

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,18 +11,9 @@ from typing import Annotated, Any, Literal
 import torch
 from torch import nn
 
-from regard.base import (
-    ConfigError,
-    RegardError,
-    check_installed,
-    check_settings,
-    did_you_mean,
-    followed,
-    inside,
-    shown,
-    write_atomically,
-)
-from regard.base.ranges import BatchSize, Count, Few, Range, Share, VocabularySize
+from regard.attention import trace
+from regard.base import ConfigError, check_installed, check_settings, shown, to_json
+from regard.base.ranges import BatchSize, Count, Few, Range, Share, UserPath, VocabularySize
 from regard.data import (
     CORPORA,
     PAD,
@@ -30,24 +21,35 @@ from regard.data import (
     Codec,
     Pair,
     ParallelText,
-    SubwordCodec,
     TokenBatches,
-    WordCodec,
-    codec_from_json,
+    collate,
     evaluation_batches,
-    read_parallel,
-    split_by_source,
     tatoeba_plain_references,
     tokenize,
 )
+from regard.explanation import Matrix
 from regard.metrics import bleu, bleu_by_length, chrf, tokenized_bleu
 from regard.nn import token_divergence, token_loss
-from regard.tasks.search import Prediction, Search, check_search, translate_texts
-from regard.tasks.task import Loss, Progress, Score
+from regard.tasks.display import Chart, Column, Display, Figure, Point
+from regard.tasks.inputs import checked_split, checked_texts
+from regard.tasks.parallel_text import (
+    FILES,
+    Splits,
+    cased,
+    check_corpus,
+    learn_subwords,
+    learn_words,
+    load_units,
+    read_corpus,
+    read_files,
+    save_units,
+    token_ids,
+)
+from regard.tasks.samples import evenly_by_size
+from regard.tasks.search import Prediction, Search, changed_search, check_search, translate_texts
+from regard.tasks.task import Evaluation, Example, Loss, Progress, StoredTask, TaskEntry
 
-Splits = dict[str, ParallelText]
 Alpha = Annotated[float, Range(least=0, cure="the paper takes 5")]
-SOURCE, TARGET = "source.json", "target.json"  # in a run folder
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,8 @@ class TranslationConfig:
     corpus: str = "tatoeba_plain"  # of CORPORA, or "files"
     source: str = "en"
     target: str = "fr"
-    source_file: str | None = None  # corpus="files": two files line by line, or one with tabs
-    target_file: str | None = None
+    source_file: UserPath | None = None  # corpus="files": two files line by line, or one with tabs
+    target_file: UserPath | None = None
     on_bad: Literal["error", "drop"] = "error"  # lines that are broken
     max_words: Count | None = None  # longer training sentences are left out
     units: Literal["words", "bpe", "unigram"] = "words"
@@ -78,15 +80,66 @@ class TranslationConfig:
         check_settings(self, "task")
         if list(self.edges) != sorted(set(self.edges)):
             raise ConfigError("task.edges", got=shown(self.edges), expected="rising lengths, such as 10,20,30")
+        if self.units == "words" and self.joint:
+            cure = "task.joint=false, or task.units=bpe"
+            raise ConfigError("task.joint is for sub-words", got="units='words'", cure=cure)
+        check_search(self.search)
+
+    def describe_data(self) -> str:
+        """The corpus and the languages in a few words: "multi30k de→en"."""
+        return f"{self.corpus} {self.source}→{self.target}"
+
+    def data_set(self) -> str:
+        """The name of the corpus on the menu of data sets."""
+        return self.corpus
 
 
-class Translation:
+def length_points(details: Mapping[str, Any]) -> list[Point]:
+    """BLEU by the length of the source sentence: one point for each bucket of lengths."""
+    return [
+        Point(f"{each['low']}–{each['high']}" if each["high"] else f"{each['low']}+", each["bleu"], each["count"])
+        for each in details["lengths"]
+    ]
+
+
+class Translation(StoredTask):
     """The task: `batches`, `loss` and `evaluate` for the trainer, `predict` for everybody else."""
+
+    display = Display(
+        figures=(
+            Figure("bleu", "BLEU", better="higher"),
+            Figure("tokenized_bleu", "BLEU, tokenised, lower-cased", better="higher"),
+            Figure("chrf", "chrF", better="higher"),
+            Figure("loss", "loss (nats a token)", 3, better="lower"),
+            Figure("sentences_per_second", "sentences a second", 1, better="higher"),
+        ),
+        counts="tokenized_bleu",
+        unit="tokens",
+        things="sentences",
+        examples="Translations",
+        overview=(Column("ours, beam", ("tokenized_bleu",)), Column("ours, greedy", ("greedy_tokenized_bleu",))),
+        table=(Column("BLEU, beam", ("tokenized_bleu",)), Column("BLEU, greedy", ("greedy_tokenized_bleu",))),
+        more=(Column("sacreBLEU", ("bleu",)),),
+        report=(
+            Column("BLEU, tokenised", ("tokenized_bleu",)), Column("BLEU", ("bleu",)), Column("chrF", ("chrf",)),
+        ),
+        signatures={"tokenized_bleu": "BLEU", "bleu": "sacreBLEU"},
+        note="BLEU is on our tokens, lower-cased.",
+        list_note="BLEU of tokens, lower-cased, on the first test set; see docs/reproduction.md.",
+        charts=(
+            Chart("lengths", "BLEU by source length", "words of the source", "BLEU, tokenised",
+                  length_points, "sentences"),
+        ),
+        speed="sentences_per_second",
+        after_training=False,
+    )  # fmt: skip
+    settings_type = Search
+    unused_settings = ("places",)
 
     def __init__(
         self, config: TranslationConfig, *, codecs: tuple[Codec, Codec] | None = None, splits: Splits | None = None
     ) -> None:
-        _check(config)
+        check_corpus(config.corpus)
         self.config, self._own = config, splits is not None
         if splits is not None:
             self.splits = splits
@@ -101,19 +154,14 @@ class Translation:
     @cached_property
     def codecs(self) -> tuple[Codec, Codec]:
         """Source and target units, learnt from the training text unless they were given."""
-        train = self.splits["train"]
-        config = self.config
+        text, config = self.splits["train"], self.config
         if config.units == "words":
-            options: dict[str, Any] = {
-                "max_size": config.vocabulary, "min_count": config.min_count, "lower": config.lower
-            }  # fmt: skip
-            return WordCodec.train(train.source, **options), WordCodec.train(train.target, **options)
-        size = config.vocabulary or 8000
-        sides = [_cased(side, config.lower) for side in (train.source, train.target)]
-        if config.joint:
-            both = _subwords([*sides[0], *sides[1]], config.units, size)
-            return both, both
-        return _subwords(sides[0], config.units, size), _subwords(sides[1], config.units, size)
+            return learn_words(
+                text, vocabulary=config.vocabulary, min_count=config.min_count, lower=config.lower
+            )  # fmt: skip
+        return learn_subwords(
+            text, units=config.units, vocabulary=config.vocabulary, joint=config.joint, lower=config.lower
+        )  # fmt: skip
 
     @property
     def vocabularies(self) -> tuple[int, int]:
@@ -125,24 +173,24 @@ class Translation:
         """The test sets of the text, the usual one first: "test", or "test2016" and others."""
         return [name for name in self.splits if name.startswith("test")]
 
-    def fill(self, model_config: Any) -> Any:
-        """A model's config with the sizes of the vocabularies."""
+    def complete(self, model_config: Any) -> Any:
+        """The model's settings with the sizes of the vocabularies."""
         source, target = self.vocabularies
         return replace(model_config, source_vocabulary=source, target_vocabulary=target)
 
     def save(self, folder: Path) -> None:
-        """The units of both languages."""
-        source, target = self.codecs
-        write_atomically(folder / SOURCE, source.to_json())
-        if target is not source:
-            write_atomically(folder / TARGET, target.to_json())
+        """Writes the units of both languages."""
+        save_units(folder, self.codecs)
 
     @classmethod
     def load(cls, folder: Path, config: TranslationConfig) -> "Translation":
         """The task of a run folder, with its own units; its text is read only when asked for."""
-        source = _codec(folder / SOURCE)
-        shared = config.joint and config.units != "words"
-        return cls(config, codecs=(source, source if shared else _codec(folder / TARGET)))
+        return cls(config, codecs=load_units(folder, shared=config.joint and config.units != "words"))
+
+    @classmethod
+    def from_files(cls, config: TranslationConfig, source: str, target: str | None) -> TranslationConfig:
+        """The settings for the user's own text: two files line by line, or one with a tab between the sides."""
+        return replace(config, corpus=FILES, source_file=source, target_file=target)
 
     def batches(self, *, seed: int, rank: int = 0, world: int = 1) -> TokenBatches:
         """Training batches without end, for one of `world` ranks."""
@@ -177,11 +225,11 @@ class Translation:
         self,
         model: nn.Module,
         split: str,
+        settings: Search | None = None,
         *,
-        search: Search | None = None,
         full: bool = False,
         progress: Progress | None = None,
-    ) -> Score:
+    ) -> Evaluation:
         """Loss and greedy BLEU (tokenised, lower-cased) of a split; with `full` the beam, and every score there is."""
         if full:
             check_installed("sacrebleu", what="an evaluation in BLEU and chrF")
@@ -193,13 +241,13 @@ class Translation:
         model.eval()
         try:
             figures = {"loss": self._mean_loss(model, split, device)}
-            how = search or (self.config.search if full else Search(1))
+            how = settings or (self.config.search if full else Search(1))
             start = time.perf_counter()
-            found = [several[0] for several in self.predict(model, text.source, how=how, progress=progress)]
+            best = [predictions[0] for predictions in self.predict(model, text.source, how, progress=progress)]
             seconds = time.perf_counter() - start
         finally:
             model.train(was_training)
-        outputs = [prediction.text for prediction in found]
+        outputs = [prediction.text for prediction in best]
         references = self.references(split)
         tokens = [tokenize(output, lower=True) for output in outputs]
         wanted = [[tokenize(reference, lower=True) for reference in several] for several in references]
@@ -209,13 +257,15 @@ class Translation:
         if full:
             lower = self.config.lower
             first, character = bleu(outputs, references, lower=lower), chrf(outputs, references, lower=lower)
-            figures |= {"bleu": first.score, "chrf": character.score, "sentences_per_second": len(found) / seconds}
+            figures |= {"bleu": first.score, "chrf": character.score, "sentences_per_second": len(best) / seconds}
             lengths = [len(tokenize(line)) for line in text.source]
             buckets = bleu_by_length(tokens, wanted, lengths, edges=self.config.edges, metric=tokenized_bleu)
             details = {
                 "split": split,
-                "sentences": len(found),
+                "count": len(best),
                 "seconds": seconds,
+                "settings": to_json(how),
+                "how": f"beam {how.beams}",
                 "signatures": {
                     "bleu": first.signature,
                     "chrf": character.signature,
@@ -227,15 +277,70 @@ class Translation:
                 ],
                 "outputs": outputs,
             }
-        return Score(figures, best="tokenized_bleu", details=details)
+        return Evaluation(figures, best="tokenized_bleu", details=details)
+
+    # ── predictions ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def default_settings(self) -> Search:
+        """The search of the run."""
+        return self.config.search
+
+    def settings(self, **changes: Any) -> Search:
+        """The search of the run with changes, such as beam=8 or length_penalty=0.6."""
+        return changed_search(self.config.search, changes, unused=self.unused_settings)
+
+    def is_single(self, inputs: Any) -> bool:
+        """Whether this is one text; anything else that can be walked through holds several."""
+        return isinstance(inputs, str)
 
     def predict(
-        self, model: nn.Module, texts: Sequence[str], *, how: Search | None = None, progress: Progress | None = None
+        self,
+        model: nn.Module,
+        inputs: Iterable[str],
+        settings: Search | None = None,
+        *,
+        progress: Progress | None = None,
     ) -> list[list[Prediction]]:
         """The best translations of each text, best first, with weights [t k]."""
-        lines, search = _cased(texts, self._lowers), how or self.config.search
-        found = translate_texts(model, lines, self.codecs, search, progress=progress)
-        return [[replace(one, source=text) for one in several] for text, several in zip(texts, found, strict=True)]
+        texts = checked_texts(inputs)
+        lines, search = cased(texts, self._lowers), settings or self.config.search
+        by_text = translate_texts(model, lines, self.codecs, search, progress=progress)
+        return [
+            [replace(one, source=text) for one in translations]
+            for text, translations in zip(texts, by_text, strict=True)
+        ]
+
+    @torch.no_grad()
+    def layers(self, model: Any, prediction: Prediction) -> list[Matrix]:
+        """All weights over the source behind a translation, one matrix [t k] or [h t k] for each layer.
+
+        The translation is fed to the model again, so that every layer sees all of it.
+        """
+        if not prediction.tokens:
+            return []
+        source, target = self.codecs
+        pair = token_ids(source, prediction.source_tokens[:-1]), token_ids(target, prediction.tokens)
+        batch = collate([pair]).to(next(model.parameters()).device)  # <eos> is added again
+        with trace(model, layers=model.source_layers) as seen:
+            model(batch.source, batch.source_lengths, batch.inputs)
+        rows, columns = tuple(prediction.tokens), tuple(prediction.source_tokens)
+        return [
+            Matrix(record.item(0).weights[..., : len(rows), : len(columns)], rows, columns, layer=name)
+            for name, record in seen.items()
+        ]
+
+    def choose(self, split: str, count: int) -> list[int]:
+        """Sentences of all lengths, evenly from the shortest to the longest."""
+        return evenly_by_size([len(line.split()) for line in self.text(split).source], count)
+
+    def examples(self, model: nn.Module, split: str, numbers: Sequence[int]) -> list[Example]:
+        """These sentences, up to three of their references, and their translations."""
+        lines, references = self.text(split).source, self.references(split)
+        by_text = self.predict(model, [lines[number] for number in numbers])
+        return [
+            Example(best[0].source, "\n".join(references[number][:3]), best[0].text, best[0])
+            for number, best in zip(numbers, by_text, strict=True)
+        ]
 
     def references(self, split: str) -> list[list[str]]:
         """Every reference of every sentence of a split."""
@@ -263,80 +368,29 @@ class Translation:
         """The pairs of a split; "newstest2008" to "newstest2014" are there for the languages that they have."""
         if re.fullmatch(r"newstest20\d\d", split):  # out of domain, for whoever asks
             return CORPORA["newstest"](int(split[-4:]), self.config.source, self.config.target)  # type: ignore[no-any-return]
-        if split in self.splits:
-            return self.splits[split]
-        known = [*self.splits, "newstest2014"]
-        cure = did_you_mean(split, known)
-        raise ConfigError("unknown split", got=repr(split), expected=f"one of {', '.join(known)}", cure=cure)
+        return self.splits[checked_split(split, [*self.splits, "newstest2014"])]
 
     def _encoded(self, split: str) -> Iterator[Pair]:
         text, (source, target) = self.text(split), self.codecs
         lower, limit = self._lowers, self.config.max_words if split == "train" else None
-        for first, second in zip(_cased(text.source, lower), _cased(text.target, lower), strict=True):
+        for first, second in zip(cased(text.source, lower), cased(text.target, lower), strict=True):
             if limit is None or max(len(first.split()), len(second.split())) <= limit:
                 yield source.encode_text(first), target.encode_text(second)
 
 
 def read_splits(config: TranslationConfig) -> Splits:
-    """The text of a config, split: as the corpus does it, or a hash of the source sentence for the user's own files."""
-    if config.corpus == "files":
-        if config.source_file is None:
-            raise ConfigError("corpus='files' needs files", got="none", cure="pass --source and --target")
-        cure = "name them again by --source, and by --target where there are two"
-        source = followed(config.source_file, cure=cure)
-        target = None if config.target_file is None else followed(config.target_file, cure=cure)
-        pairs = read_parallel(source, target, on_bad=config.on_bad)
-        held_out = min(2000, max(1, pairs.size // 20))
-        return {str(name): text for name, text in split_by_source(pairs, valid=held_out, test=held_out).items()}
-    if config.corpus == "tatoeba_plain":
-        _check_languages(config, [("en", "fr")])
-        return CORPORA["tatoeba_plain"]()  # type: ignore[no-any-return]
-    if config.corpus == "tatoeba":
-        _check_languages(config, [("en", "fr"), ("en", "de")])
-        return CORPORA["tatoeba"](config.target)  # type: ignore[no-any-return]
-    splits: Splits = CORPORA[config.corpus](config.source, config.target)
-    return splits
+    """The text of a config, in splits: as its corpus has them, or of the user's own files."""
+    if config.corpus == FILES:
+        return read_files(config.source_file, config.target_file, config.on_bad)
+    return read_corpus(config.corpus, config.source, config.target)
 
 
-def _subwords(lines: Sequence[str], units: Literal["bpe", "unigram"], size: int) -> SubwordCodec:
-    try:
-        return SubwordCodec.train(lines, size=size, kind=units, max_lines=400_000)
-    except ConfigError as error:
-        nearer = (error.cure or "").removeprefix("choose size=")
-        cure = f"task.vocabulary={nearer}, or task.units=words task.joint=false" if nearer.isdigit() else error.cure
-        raise ConfigError(error.what, got=error.got, expected=error.expected, cure=cure) from error
-
-
-def _cased(lines: Sequence[str], lower: bool) -> Sequence[str]:
-    return [line.lower() for line in lines] if lower else lines
-
-
-def _codec(path: Path) -> Codec:
-    cure = "restore it, or train anew"
-    inside(path)
-    try:
-        return codec_from_json(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        got = (error.strerror or str(error)).lower()
-        raise RegardError(f"{path} cannot be read", got=got, expected="the units of the run", cure=cure) from error
-    except (ValueError, TypeError, AttributeError) as error:
-        raise RegardError(f"{path} cannot be read", got=str(error), cure=cure) from error
-
-
-def _check(config: TranslationConfig) -> None:
-    check_search(config.search)
-    known = [name for name in CORPORA if name != "newstest"] + ["files"]
-    if config.corpus not in known:
-        cure = did_you_mean(config.corpus, known)
-        raise ConfigError("task.corpus", got=repr(config.corpus), expected=f"one of {', '.join(known)}", cure=cure)
-    if config.units == "words" and config.joint:
-        raise ConfigError(
-            "task.joint is for sub-words", got="units='words'", cure="task.joint=false, or task.units=bpe"
-        )
-
-
-def _check_languages(config: TranslationConfig, known: list[tuple[str, str]]) -> None:
-    if (config.source, config.target) not in known:
-        got = f"{config.source} → {config.target}"
-        expected = " or ".join(f"{source} → {target}" for source, target in known)
-        raise ConfigError(f"languages of {config.corpus}", got=got, expected=expected)
+TASK = TaskEntry(
+    "translation",
+    Translation,
+    TranslationConfig,
+    verb="translate",
+    inputs="text",
+    example='"a sentence"',
+    inherits=True,
+)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.base import ConfigError, RegardError
-from regard.tasks import Score, Task
+from regard.tasks import Evaluation, Task
 from regard.train.averaging import RunningMean, mean_of
 from regard.train.checkpoint import (
     CheckpointError,
@@ -210,7 +210,7 @@ class Trainer:
     def _evaluate(self) -> None:
         with self.clock.paused():
             self._check_window()
-            score: Score | None = None
+            score: Evaluation | None = None
             if self.world.is_first:
                 with self.masters.in_full(), self.mean.in_place() if self.mean is not None else nullcontext():
                     score = self.task.evaluate(self.model, "valid")

@@ -1,6 +1,6 @@
-"""What an answer is worth: the losses of a model that classifies, and of one that also chose where to look."""
+"""What an answer is worth: the loss of a model that classifies, and of one that also chose where to look."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from inspect import signature
 from typing import Annotated, Any, Literal
 
@@ -10,52 +10,33 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.base import ConfigError, check_settings
-from regard.base.ranges import BatchSize, Certainty, Few, Margin, Pixels, Range, Seed, Share, UpToOne, Weight
-from regard.data import Canvas
+from regard.base.ranges import Certainty, Few, Range, Share, UpToOne, Weight
 from regard.data.pictures import IGNORE
 from regard.nn.reward import baseline_error, leave_one_out, reinforce
 from regard.tasks.task import Loss
 
-Degrees = Annotated[float, Range(least=0, most=360)]
-Deviation = Annotated[float, Range(above=0, least=1e-6)]
 Draws = Annotated[int, Range(least=0, most=10_000)]
 
 
-@dataclass(frozen=True)
-class ClassificationConfig:
-    """Which pictures, how they are shown, and what a choice of where to look is rewarded with."""
+@dataclass(frozen=True, kw_only=True)
+class RewardSettings:
+    """What an answer, and a choice of where to look, is rewarded with."""
 
-    dataset: str = "mnist"  # of DATASETS
-    canvas: Canvas = field(default_factory=Canvas)
-    batch_size: BatchSize = 128
-    crop: Pixels | None = None  # side of a random square in training, of the middle one else; None: whole pictures
-    pad: Margin = 0  # black pixels around a picture before it is cropped
-    mirror: bool = False  # every other picture, in training
-    turn: Degrees = 0.0  # degrees, at most, by which a picture is turned in training
-    stretch: Share = 0.0  # share, at most, by which it is stretched or shrunk
-    erase: Margin = 0  # side of a square, somewhere, that shows the mean in training (cutout)
-    mean: tuple[float, ...] = ()  # of each channel, to be subtracted from 0 … 1
-    std: tuple[Deviation, ...] = ()  # of each channel, to be divided by
-    standardise: bool = False  # in place of both: each picture less its own mean, by its own deviation
     smoothing: Share = 0.0  # of labels
     reward: Literal["correct", "probability"] = "correct"  # 1 or 0 for a label, or what the model gave the right one
     reward_weight: Weight = 1.0  # of the policy's loss beside the cross entropy
-    baseline_weight: Weight = 1.0
+    baseline_weight: Weight = 1.0  # of the baseline's loss
     entropy_weight: Weight = 0.0  # of discrete choices
     every_weight: Weight = 0.0  # of the mean cross entropy after each glimpse, beside that of the answer
     discount: UpToOne = 1.0  # γ: a right answer after n glimpses is worth γ^(n−1)
     until_wrong: bool = False  # sequences: learn up to the first wrong label only (Ba et al. 2015)
-    walks: Few = 1  # of each picture in training; several are a baseline to one another
-    draws: Draws = 0  # evaluation: 0 looks at the means, 1 draws once, more average so many walks
-    canvas_seed: Seed = 20_140_624  # of held-out canvases
-
-    def __post_init__(self) -> None:
-        check_settings(self, "task")
+    walks: Few = 1  # rollouts of each picture in training; several are a baseline to one another
+    draws: Draws = 0  # evaluation: 0 looks at the means, 1 draws once, more average so many rollouts
 
 
 @dataclass(frozen=True)
-class Gazing:
-    """How a model looks when it is judged; None is as its run says."""
+class GlimpseSettings:
+    """How a model looks when it predicts or is evaluated; None is as its run says."""
 
     draws: Draws | None = None  # 0 looks at the means, 1 draws once, more average so many walks
     certainty: Certainty | None = None  # how likely stopping must be
@@ -75,43 +56,45 @@ class Gazing:
         return found | ({"sample": True} if draws else {})
 
 
-def judge(out: Any, labels: Int[Tensor, "b s"], config: ClassificationConfig) -> Loss:
-    """The loss of what a model returned; of `config.walks` neighbours, which saw the same picture, the mean."""
+def classification_loss(out: Any, labels: Int[Tensor, "b s"], settings: RewardSettings) -> Loss:
+    """The loss of what a model returned; of `settings.walks` neighbours, which saw the same picture, the mean."""
     logits = out.logits.float()  # [b s c]
     real = labels != IGNORE
     right = (logits.detach().argmax(-1) == labels) & real  # [b s]
-    counts = real if not config.until_wrong else real & _before_wrong(right | ~real)
+    counts = real if not settings.until_wrong else real & _before_wrong(right | ~real)
     losses = F.cross_entropy(
         logits.flatten(0, 1),
         labels.masked_fill(~counts, IGNORE).flatten(),
         ignore_index=IGNORE,
-        label_smoothing=config.smoothing,
+        label_smoothing=settings.smoothing,
         reduction="sum",
     )
     whole = (right | ~real).all(1)
     figures = {"cross_entropy": losses.detach(), "correct": whole.sum()}
     if getattr(out, "log_probability", None) is None:
-        return _mean(Loss(losses, figures), config.walks)
+        return _mean(Loss(losses, figures), settings.walks)
     worth = right.float()
-    if config.reward == "probability":  # the mean of the former, if answers were drawn: the same aim, less noise
+    if settings.reward == "probability":  # the mean of the former, if answers were drawn: the same aim, less noise
         worth = logits.detach().softmax(-1).gather(-1, labels.clamp(min=0).unsqueeze(-1)).squeeze(-1) * real
     worth = torch.cat([worth, worth.sum(1, keepdim=True) / real.sum(1, keepdim=True)], 1)  # [b s+1]: and of all
-    if config.discount != 1:
-        worth = worth * config.discount ** (out.alive.sum(1, keepdim=True) - 1)
+    if settings.discount != 1:
+        worth = worth * settings.discount ** (out.alive.sum(1, keepdim=True) - 1)
     reward = worth[:, out.owner]  # [b t]
     counted = out.drawn & F.pad(counts, (0, 1), value=True)[:, out.owner]
-    baseline = out.baseline.detach() + _others(reward - out.baseline.detach(), config.walks)
-    policy = reinforce(out.log_probability, reward, baseline, entropy=out.entropy, entropy_weight=config.entropy_weight)
+    baseline = out.baseline.detach() + _others(reward - out.baseline.detach(), settings.walks)
+    policy = reinforce(
+        out.log_probability, reward, baseline, entropy=out.entropy, entropy_weight=settings.entropy_weight
+    )
     errors = baseline_error(out.baseline, reward)
     policy, error = (part.masked_fill(~counted, 0.0).sum() for part in (policy, errors))
-    total = losses + config.reward_weight * policy + config.baseline_weight * error
+    total = losses + settings.reward_weight * policy + settings.baseline_weight * error
     figures |= {"reward": worth[:, -1].sum(), "baseline_error": error.detach(), "steps": out.alive.sum()}
-    if config.every_weight and out.every is not None:
+    if settings.every_weight and out.every is not None:
         every = out.every.float()
         each = labels.expand(-1, every.shape[1]).flatten()
-        along = F.cross_entropy(every.flatten(0, 1), each, label_smoothing=config.smoothing, reduction="sum")
-        total = total + config.every_weight / every.shape[1] * along
-    return _mean(Loss(total, figures), config.walks)
+        along = F.cross_entropy(every.flatten(0, 1), each, label_smoothing=settings.smoothing, reduction="sum")
+        total = total + settings.every_weight / every.shape[1] * along
+    return _mean(Loss(total, figures), settings.walks)
 
 
 def _mean(loss: Loss, walks: int) -> Loss:

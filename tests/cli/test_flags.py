@@ -9,20 +9,19 @@ from tiny import TRAIN
 
 from regard import api
 from regard.base import ConfigError
+from regard.cli.flags import prediction_settings
 from regard.cli.main import main
-from regard.cli.searching import evaluation_settings, search_settings
 
 
 def test_settings_become_options(trained: Path) -> None:
     model = api.load(trained)
-    assert search_settings(model, []) == {}
-    found = search_settings(model, ["consensus=0.5", "length_penalty=0"])
-    assert evaluation_settings(model, ["consensus=0.5", "length_penalty=0"]) == found
-    assert found == {"consensus": 0.5, "length_penalty": 0.0}
+    assert prediction_settings(model.task, []) == {}
+    settings = prediction_settings(model.task, ["consensus=0.5", "length_penalty=0"], beam=3, nbest=None)
+    assert settings == {"consensus": 0.5, "length_penalty": 0.0, "beam": 3}
     with pytest.raises(ConfigError, match=r"beams is a flag of its own. Cure: --beam 4"):
-        search_settings(model, ["beams=4"])
+        prediction_settings(model.task, ["beams=4"])
     with pytest.raises(ConfigError, match="consensus"):
-        search_settings(model, ["concensus=1"])  # a cure is named
+        prediction_settings(model.task, ["concensus=1"])  # a cure is named
 
 
 def test_captions_by_consensus(captioning: Path, pictures: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -40,7 +39,7 @@ def test_captions_by_consensus(captioning: Path, pictures: Path, capsys: pytest.
 def test_evaluation_says_how_it_searched(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", str(run), "--beam", "3", "--set", "consensus=2"]) == 0
     found = json.loads((run / "result_test.json").read_text())
-    assert (found["search"]["beams"], found["search"]["consensus"]) == (3, 2.0)
+    assert (found["settings"]["beams"], found["settings"]["consensus"]) == (3, 2.0)
     capsys.readouterr()
     assert main(["evaluate", str(run), "--set", "beams=3"]) == 2
     assert capsys.readouterr().err.startswith("regard: beams is a flag of its own")
@@ -69,18 +68,18 @@ def test_hard_attention_is_judged_in_both_ways(
     assert capsys.readouterr().err.startswith("regard: only hard attention chooses where to look")
     assert main(["evaluate", str(run), "--set", "places=best"]) == 2
     assert "places" in capsys.readouterr().err
-    with pytest.raises(ConfigError, match="unknown setting 'places' of the search"):
+    with pytest.raises(ConfigError, match="unknown setting 'places' of a prediction"):
         api.load(trained).evaluate(places="argmax")
 
 
 def test_evaluation_says_how_it_looked(gazing: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert evaluation_settings(api.load(gazing), ["draws=3"]) == {"draws": 3}
+    assert prediction_settings(api.load(gazing).task, ["draws=3"]) == {"draws": 3}
     own = shutil.copytree(gazing, tmp_path / "own")
     assert main(["evaluate", str(own), "--set", "draws=3"]) == 0
     assert "locations: mean of 3 draws" in capsys.readouterr().out
     assert main(["evaluate", str(own)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    table = lines[lines.index("  after glimpse   error, %") + 1 :][:3]
+    table = lines[next(n for n, line in enumerate(lines) if line.split() == ["glimpse", "error,", "%"]) + 1 :][:3]
     assert [line.split()[0] for line in table] == ["1", "2", "3"]
     assert table[-1].split()[1] == next(line.split()[2] for line in lines if line.startswith("  error, %"))
     for wrong, said in {
@@ -90,5 +89,5 @@ def test_evaluation_says_how_it_looked(gazing: Path, tmp_path: Path, capsys: pyt
     }.items():
         assert main(["evaluate", str(own), "--set", wrong]) == 2
         assert capsys.readouterr().err.startswith(said)
-    with pytest.raises(ConfigError, match=r"unknown setting 'consensus' of an evaluation"):
+    with pytest.raises(ConfigError, match=r"unknown setting 'consensus' of a prediction"):
         api.load(gazing).evaluate(consensus=1.0)

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from regard.base import ConfigError, MissingExtra
-from regard.cli.pictures import CHUNK, check_format, chunks, numbered
+from regard.cli.predicting import check_format, chunks, numbered
 
 
 def test_one_picture_keeps_its_name_and_several_are_numbered() -> None:
@@ -20,9 +20,9 @@ def test_formats_are_checked_before_any_work() -> None:
 
 
 def test_all_pictures_in_their_order_some_at_a_time() -> None:
-    names = [str(n) for n in range(2 * CHUNK + 1)]
-    parts = list(chunks(names))
-    assert [len(part) for part in parts] == [CHUNK, CHUNK, 1]
+    names = [str(n) for n in range(2 * 64 + 1)]
+    parts = list(chunks(names, 64))
+    assert [len(part) for part in parts] == [64, 64, 1]
     assert [name for part in parts for name in part] == names
 
 

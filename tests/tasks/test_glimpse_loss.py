@@ -11,13 +11,13 @@ from regard.data.pictures import IGNORE
 from regard.models.glimpse import Glimpsed
 from regard.models.ram import RAM, RAMConfig
 from regard.tasks import ClassificationConfig, Loss
-from regard.tasks.judging import judge
+from regard.tasks.glimpse_loss import classification_loss
 
 TINY = RAMConfig(glimpses=3, size=4, part_dim=8, glimpse_dim=8, hidden_dim=8)
 
 
 def judged(settings: dict[str, Any], out: Any, labels: Tensor) -> Loss:
-    return judge(out, labels, ClassificationConfig(**settings))
+    return classification_loss(out, labels, ClassificationConfig(**settings))
 
 
 def glimpsed(**parts: Tensor) -> Glimpsed:

@@ -1,0 +1,52 @@
+"""Flags that several commands share."""
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from regard.base import ConfigError, override
+
+OF_THEIR_OWN = {"beams": "--beam", "nbest": "--nbest"}  # settings that have a flag
+
+
+def add_run(command: argparse.ArgumentParser) -> None:
+    """The run that a command works with."""
+    command.add_argument("run", help="a run folder, or a model that ships with the package")
+
+
+def add_settings(command: argparse.ArgumentParser) -> None:
+    """--set, for a command that predicts."""
+    command.add_argument("--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE", dest="settings",
+                         help="settings of a prediction, such as length_penalty=0.6 consensus=1, or draws=8; "
+                         "`regard show RUN` lists them")  # fmt: skip
+
+
+def add_search(command: argparse.ArgumentParser, what: str) -> None:
+    """--beam and --nbest, for a command that searches."""
+    command.add_argument("--beam", type=int, help="beams (default: the recipe's)")
+    command.add_argument("--nbest", type=int, default=1, help=f"{what} (default: 1)")
+
+
+def add_files(command: argparse.ArgumentParser) -> None:
+    """--source and --target, for a command that reads the data of a run."""
+    command.add_argument("--source", metavar="FILE", help="the text or captions that the run was trained on, where its "
+                         "folder comes from another machine: paths in it are not followed")  # fmt: skip
+    command.add_argument("--target", metavar="FILE", help="the second file, or the folder of the pictures")
+
+
+def add_device(command: argparse.ArgumentParser) -> None:
+    """--device."""
+    command.add_argument("--device", default="auto", help="cpu, cuda or auto (default)")
+
+
+def prediction_settings(task: Any, settings: Sequence[str], **flags: Any) -> dict[str, Any]:
+    """What was set by --set and by flags, as keywords of `Model.predict`; a flag that is None was not given."""
+    default = task.default_settings()
+    changed = override(default, settings)
+    names = [setting.partition("=")[0].strip() for setting in settings]
+    for name in names:
+        if name in OF_THEIR_OWN:
+            raise ConfigError(f"{name} is a flag of its own", cure=f"{OF_THEIR_OWN[name]} {getattr(changed, name)}")
+    return {name: getattr(changed, name) for name in names} | {
+        name: value for name, value in flags.items() if value is not None
+    }

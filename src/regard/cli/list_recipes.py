@@ -1,0 +1,72 @@
+"""`regard list`: every recipe beside the number that it is compared with, task by task."""
+
+import argparse
+import json
+from fnmatch import fnmatchcase
+
+from regard.base import ConfigError, did_you_mean
+
+HELP = "every recipe: paper, data, our numbers, and what they compare with"
+
+
+def add(command: argparse.ArgumentParser) -> None:
+    """The flags of the command."""
+    command.add_argument("filters", nargs="*", metavar="filter",
+                         help="a task, a paper, a data set, or a pattern such as 'ram/*' (default: all)")  # fmt: skip
+    command.add_argument("--json", action="store_true", help="print the lines as JSON")
+
+
+def run(asked: argparse.Namespace) -> None:
+    """Print a table for each task."""
+    from regard.recipes import RECIPES
+    from regard.recipes.ledger import lines
+    from regard.tasks import TASKS
+
+    recipes = {name: build() for name, build in RECIPES.items()}
+    chosen = {
+        name: recipe
+        for name, recipe in recipes.items()
+        if all(_matches(each, name, recipe.entry.name, recipe.task.describe_data()) for each in asked.filters)
+    }
+    if not chosen:
+        known = [*TASKS, *{name.partition("/")[0] for name in recipes}, *recipes]
+        cure = did_you_mean(asked.filters[0], known) or "`regard list` without a filter names them all"
+        raise ConfigError("no recipe matches", got=" ".join(asked.filters), cure=cure)
+    every = lines(chosen)
+    if asked.json:
+        print(json.dumps([line._asdict() | {"columns": _columns(TASKS[line.task])} for line in every], indent=1))
+        return
+    for task in TASKS.values():
+        rows: list[tuple[str, ...]] = [("recipe", "paper", "data", *_columns(task), "to compare with")]
+        for line in every:
+            if line.task == task.name:
+                own = _is_own(chosen[line.name.partition("@")[0]].task.data_set())
+                rows.append((line.name, line.year, line.data + " *" * own, *line.ours, line.published))
+        if len(rows) == 1:
+            continue
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        print(f"{task.name}\n")
+        for row in rows:
+            print("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+        print(f"\n{task.display.list_note or task.display.note}\n")
+    print("* files of your own, below a folder that REGARD_DATA names; all others are in the package, or fetched once.")
+    print("RECIPE@VARIANT is a recipe with other settings; docs/reproduction.md has them, and all that was run.")
+    print("\nregard show RECIPE; regard train RECIPE [--set train.steps=500 model.align=entmax …]")
+
+
+def _columns(task: object) -> list[str]:
+    return [column.label for column in task.display.overview]  # type: ignore[attr-defined]
+
+
+def _matches(pattern: str, name: str, task: str, data: str) -> bool:
+    """Whether a filter names a recipe: by a pattern, its paper, its task or its data."""
+    words = [name, name.partition("/")[0], task, data, data.split()[0].strip(",")]
+    return any(fnmatchcase(word, pattern) for word in words)
+
+
+def _is_own(folder: str) -> bool:
+    """Whether no address publishes the files of a data set."""
+    from regard.data import SOURCES
+
+    urls = [source.url for name, source in SOURCES.items() if name.partition("/")[0] == folder]
+    return bool(urls) and not any(urls)

@@ -1,0 +1,149 @@
+"""The work of `regard demo`: an attention translator and its twin without attention, trained, compared and drawn."""
+
+import math
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard import api
+from regard.base import ConfigError, check_installed, write_atomically
+from regard.cli.progress import Counter, Progress
+from regard.recipes import RECIPES, Recipe
+from regard.tasks.translation import length_points
+from regard.viz import draw, chart_curves, save
+
+TWINS = {"with attention": "bahdanau/plain_en_fr", "without attention": "encoder_decoder/plain_en_fr"}
+SHIPPED = "tatoeba-en-fr"  # whose alignment is shown where time was too short to learn one
+STEPS = 900  # updates of each; on one thread the two take about three minutes
+FIRST = 0.6  # of the time at most: an update with attention takes about one and a half times as long
+SENTENCE = "I did not know that you could speak French so well."
+INTRO = (
+    "Two translators of the same size learnt English–French on the embedded corpus, with {updates:,} updates each on "
+    "the same sentences. One looks back at the source before each word (Bahdanau 2015); the other has all of it in one "
+    "vector (Cho 2014). Hover over a word to see where {who} looked."
+)
+LATE = (
+    "Training was stopped after {time}, because this machine is slow or was busy: {made}, where {wanted:,} updates "
+    "each were wanted. So this is no comparison of what the two can learn, and the alignment shown is not theirs, but "
+    "that of {shipped}, the model that ships with the package. Run `regard demo` again on an idle machine."
+)
+
+
+def compare_twins(out: str, seconds: float) -> None:
+    """Train both with the same number of updates, print the comparison, and end with the path of the report.
+
+    Training stops after so many `seconds`, whatever was reached; page and terminal then say so.
+    """
+    check_installed("matplotlib", "sacrebleu", "sentencepiece", what="regard demo")
+    if not 0 < seconds < math.inf:
+        raise ConfigError("--seconds", got=seconds, expected="more than 0", cure="leave it out: 1200 is the default")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # two are a quarter faster on idle cores, and far slower on busy ones
+    try:
+        _demo(Path(out), seconds)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("regard: the demo was stopped; it cannot go on, `regard demo` starts it anew") from None
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _demo(folder: Path, seconds: float) -> None:
+    models, updates = _train_both(folder, seconds)
+    for name, model in models.items():
+        with Counter(name) as progress:
+            api.write_result(model, model.evaluate("test", progress=progress))
+    _compare(models, updates)
+    late = _late(updates, seconds) if min(updates.values()) < STEPS else ""
+    if late:
+        print(f"\n{late}")
+    teacher = replace(api.load(api.shipped()[SHIPPED]), name=SHIPPED) if late else None
+    pictures = [_draw(teacher or models["with attention"], folder), _curves(models, folder)]
+    intro = INTRO.format(updates=min(updates.values()), who="the third one" if late else "the first one")
+    with Counter("report") as progress:
+        page = api.report(
+            list(models.values()),
+            title="Attention, and the same model without it",
+            intro=f"{late}\n\n{intro}" if late else intro,
+            explained_by=teacher,
+            progress=progress,
+        )
+    print("\nPictures:", *pictures, sep="\n  ")
+    print("\nReport:", write_atomically(folder / "report.html", page).resolve(), sep="\n")
+
+
+def _train_both(folder: Path, seconds: float) -> tuple[dict[str, api.Model], dict[str, int]]:
+    """The models, and how many updates each had. The second has as many as the first, unless time is over."""
+    models: dict[str, api.Model] = {}
+    updates: dict[str, int] = {}
+    begun, steps = time.monotonic(), STEPS
+    for name, recipe_name in TWINS.items():
+        place = folder / name.replace(" ", "_")
+        if (place / "recipe.json").exists():
+            shutil.rmtree(place)  # of an earlier demo
+        left = seconds - (time.monotonic() - begun)
+        limit = max(left if models else FIRST * left, 1e-3)  # one update at least
+        print(f"{name}: {recipe_name}, {steps:,} updates", flush=True)
+        models[name], updates[name] = _train(_sized(RECIPES[recipe_name](), steps, limit), place, name)
+        steps = updates[name]
+    return models, updates
+
+
+def _train(recipe: Recipe, folder: Path, name: str) -> tuple[api.Model, int]:
+    """The model, and how many updates it had."""
+    ends: list[int] = []
+
+    def told(kind: str, facts: Mapping[str, Any]) -> None:
+        watch(kind, facts)
+        if kind == "end":
+            ends.append(facts["step"])
+
+    with Progress(replace(recipe.train, seconds=None), name) as watch:  # a bar of updates, not of the limit
+        model = api.train(recipe, folder, watch=told)
+    return replace(model, name=name), ends[-1]
+
+
+def _sized(recipe: Recipe, steps: int, seconds: float) -> Recipe:
+    train = replace(recipe.train, steps=steps, seconds=seconds, evaluate_every=1_000_000, save_every=1_000_000)
+    return replace(recipe, train=replace(train, log_every=50))
+
+
+def _compare(models: dict[str, api.Model], updates: dict[str, int]) -> None:
+    results = {name: api.result(model, "test") for name, model in models.items()}
+    first, second = results.values()
+    print(f"\nBLEU on {first['count']} unseen sentences (tokenised, lower-cased, all references):\n")
+    print(
+        f"  {'words of the source':22} {'sentences':>9} " + " ".join(f"{name:>18}" for name in models) + f" {'gap':>6}"
+    )
+    for (label, one, count), (_, two, _) in zip(length_points(first), length_points(second), strict=True):
+        if one is not None and two is not None:
+            print(f"  {label:22} {count:9} {one:18.1f} {two:18.1f} {one - two:6.1f}")
+    scores = [result["figures"]["tokenized_bleu"] for result in results.values()]
+    print(f"  {'all':22} {first['count']:9} {scores[0]:18.1f} {scores[1]:18.1f} {scores[0] - scores[1]:6.1f}")
+    for what, counts in (
+        ("parameters", [model.num_parameters for model in models.values()]),
+        ("updates", updates.values()),
+    ):
+        print(f"  {what:33}" + " ".join(f"{count:18,}" for count in counts))
+
+
+def _late(updates: Mapping[str, int], seconds: float) -> str:
+    """What terminal and page say where time was over before the training was."""
+    made = " and ".join(f"{count:,} {name}" for name, count in updates.items())
+    limit = f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:g} seconds"
+    return LATE.format(time=limit, made=f"there were {made}", wanted=STEPS, shipped=SHIPPED)
+
+
+def _draw(model: api.Model, folder: Path) -> Path:
+    translation = model.translate(SENTENCE, min_steps=2)  # a word at least, before the end
+    print(f"\n  {SENTENCE}\n  → {translation.text}  ({model.name})")
+    return save(draw(translation.explanations[0]), folder / "alignment.png").resolve()
+
+
+def _curves(models: dict[str, api.Model], folder: Path) -> Path:
+    curves = {name: api.charts(model, api.result(model, "test"))[0] for name, model in models.items()}
+    return save(chart_curves(curves), folder / "bleu_by_length.png").resolve()

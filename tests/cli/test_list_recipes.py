@@ -1,0 +1,59 @@
+import json
+
+import pytest
+
+from regard.cli.main import main
+from regard.models import MODELS
+from regard.recipes import RECIPES, entry, figure
+from regard.recipes.ledger import shown
+from regard.tasks import TASKS
+
+OWN = ("tatoeba", "europarl", "svhn", "flickr8k")  # no address publishes them
+
+
+def test_every_recipe_has_a_line_below_its_task(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    seen = []
+    for task in TASKS.values():
+        ours = task.display.overview
+        start = lines.index(task.name) + 2
+        head = lines[start]
+        columns = [head.index(name) for name in ("paper", "data", *(column.label for column in ours), "to compare")]
+        for line in lines[start + 1 : lines.index("", start)]:
+            name = line.split()[0]
+            recipe = RECIPES[name.partition("@")[0]]()
+            year, data, *figures, published = (
+                line[left:right].strip() for left, right in zip(columns, [*columns[1:], None], strict=True)
+            )
+            assert recipe.entry is task
+            assert year == str(MODELS[recipe.paper].year)
+            described = recipe.task.describe_data()
+            assert data == described + (" *" if described.split()[0].strip(",") in OWN else "")
+            assert figures == [figure(name, column) or "" for column in ours]
+            theirs = (entry(name) or {}).get("published")
+            assert published == (theirs or (recipe.published if "@" not in name else ""))
+            seen.append(name)
+    assert seen == [each for task in TASKS for name in RECIPES if RECIPES[name]().entry.name == task
+                    for each in shown(name) or [name]]  # fmt: skip
+    assert {name.partition("@")[0] for name in seen} == set(RECIPES)
+    assert lines[-1].startswith("regard show RECIPE; regard train RECIPE")
+
+
+@pytest.mark.parametrize(("filters", "names"), [
+    (["captioning"], [name for name in RECIPES if name.startswith("show_attend_tell/")]),
+    (["ram"], [name for name in RECIPES if name.startswith("ram/")]),
+    (["ram/cl*"], ["ram/cluttered60", "ram/cluttered100"]),
+    (["multi30k", "luong"], [name for name in RECIPES if name.startswith("luong/")]),
+])  # fmt: skip
+def test_filters(filters: list[str], names: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", *filters, "--json"]) == 0
+    lines = json.loads(capsys.readouterr().out)
+    assert list(dict.fromkeys(line["name"].partition("@")[0] for line in lines)) == names
+    for line in lines:
+        assert len(line["ours"]) == len(line["columns"])
+
+
+def test_a_filter_that_matches_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "captionin"]) == 2
+    assert "no recipe matches: got captionin" in capsys.readouterr().err

@@ -1,0 +1,44 @@
+"""`regard show` prints every setting of every recipe with its meaning."""
+
+import json
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from regard.cli.main import main
+from regard.recipes import RECIPES
+from regard.train import Train
+
+
+def test_a_recipe(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "luong/general"]) == 0
+    text = capsys.readouterr().out
+    assert "Effective Approaches to Attention-based Neural Machine Translation (2015)" in text
+    assert "task translation, data multi30k de→en" in text
+    for field in fields(Train):
+        assert f"  train.{field.name}=" in text
+    line = next(line for line in text.splitlines() if line.startswith("  task.smoothing="))
+    assert "of labels" in line
+    assert "places=" not in text.partition("predictions:")[2]  # it means nothing here
+
+
+def test_settings_that_differ_from_the_default_say_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "luong/general", "--json"]) == 0
+    settings = json.loads(capsys.readouterr().out)
+    assert settings["task.corpus"]["value"] == "multi30k"
+    assert settings["task.corpus"]["default"] == "tatoeba_plain"
+    assert settings["task.search.beams"]["meaning"] == ""  # its name says it
+
+
+@pytest.mark.parametrize("name", list(RECIPES)[::7])
+def test_every_recipe_can_be_shown(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", name]) == 0
+    assert capsys.readouterr().out.startswith(name)
+
+
+def test_a_run_and_the_model_that_ships(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", str(trained)]) == 0
+    assert "task.corpus=files" in capsys.readouterr().out
+    assert main(["show", "tatoeba-en-fr"]) == 0
+    assert "task translation, data tatoeba en→fr" in capsys.readouterr().out
