@@ -57,8 +57,8 @@ class Align(nn.Module):
             )
         if mask is not None:
             check_boolean(mask)
-        if scores.shape[-1] != len(segments.rows):
-            got = f"{scores.shape[-1]} scores and {len(segments.rows)} edges"
+        if scores.shape[-1] != segments.rows.shape[0]:
+            got = f"{scores.shape[-1]} scores and {segments.rows.shape[0]} edges"
             raise ShapeError("scores and edges do not fit", got=got, expected="one score for each edge")
         return self.align_edges(scores, segments, mask)
 

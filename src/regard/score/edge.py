@@ -50,8 +50,8 @@ class Edges:
                 raise ShapeError(f"{name} of Edges must be whole numbers", got=index.dtype, cure=cure)
             if index.dtype != torch.int64:
                 object.__setattr__(self, name, index.long())
-        if len(self.targets) != len(self.sources):
-            lengths = f"{len(self.targets)} and {len(self.sources)}"
+        if self.targets.shape[0] != self.sources.shape[0]:
+            lengths = f"{self.targets.shape[0]} and {self.sources.shape[0]}"
             raise ShapeError(
                 "targets and sources of Edges differ in length", got=lengths, expected="one of each per edge"
             )
