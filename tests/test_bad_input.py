@@ -20,9 +20,35 @@ from regard.align import (
     entmax,
     softmax,
 )
-from regard.attention import ALiBi, Cache, Learned, Relative, Rotary, Sinusoidal, Trace, relative_shift, sinusoid
+from regard.attention import (
+    ALiBi,
+    Cache,
+    EdgeAttention,
+    Learned,
+    Relative,
+    Rotary,
+    Sinusoidal,
+    Trace,
+    attend_edges,
+    relative_shift,
+    sinusoid,
+)
 from regard.base import ConfigError, ImplementationUnavailable, MaskError, RegardError, ShapeError
-from regard.score import Additive, Concat, Cosine, Distance, Dot, General, Location, LocationAware, Projected, ScaledDot
+from regard.score import (
+    Additive,
+    Concat,
+    Concatenation,
+    Cosine,
+    Distance,
+    Dot,
+    Edges,
+    General,
+    GraphAdditive,
+    Location,
+    LocationAware,
+    Projected,
+    ScaledDot,
+)
 
 pytestmark = pytest.mark.bare
 
@@ -35,6 +61,15 @@ layer = MultiHead(8, num_heads=2)
 def traced(x: torch.Tensor) -> None:
     with trace():
         attend(x, x, x)
+
+
+PAIR = torch.tensor([[0, 1], [1, 0]])
+EDGES = Edges.of(PAIR, 3)
+
+
+def traced_edges(x: torch.Tensor) -> None:
+    with trace():
+        attend_edges(x, x, x, Edges.of(PAIR.to("meta"), 3))
 
 
 TABLE: dict[str, tuple[Callable[[], object], type[RegardError], str]] = {
@@ -152,6 +187,43 @@ TABLE: dict[str, tuple[Callable[[], object], type[RegardError], str]] = {
     "segments": (lambda: attend(X, Y, Y, mask=Mask.segment(torch.zeros(2, 3))), MaskError,
         "segment numbers do not fit: got 3 queries and 3 keys; expected 3 and 5"),
     "to torch": (lambda: Mask.causal().to_torch_key_padding(3), MaskError, "this mask differs from query to query"),
+    # edge lists
+    "edges, twice": (lambda: Edges.of(torch.tensor([[0, 2, 1, 2], [1, 0, 1, 0]]), 3), MaskError,
+        "a pair is twice in the edge list: got query 2 and key 0; expected each pair once"),
+    "edges, query out of range": (lambda: Edges.of(PAIR + 2, 3, 9), ShapeError,
+        "targets of Edges are out of range: got numbers from 2 to 3; expected 0 to 2, as num_queries=3"),
+    "edges, negative key": (lambda: Edges.of(PAIR - torch.tensor([[0], [1]]), 3), ShapeError, "sources of Edges are out of range: got numbers from -1"),
+    "edges, rows of pairs": (lambda: Edges.of(torch.zeros(4, 2, dtype=torch.long), 3), ShapeError,
+        "pairs of Edges: got [4, 2]; expected [2, e]: queries, then keys. Cure: pairs.mT"),
+    "edges, real numbers": (lambda: Edges(torch.zeros(2), torch.zeros(2), 3, 3), ShapeError, "targets of Edges must be whole numbers: got torch.float32. Cure: targets.long"),
+    "edges, a mask for numbers": (lambda: Edges(PAIR[0], PAIR[1].bool(), 3, 3), ShapeError, "sources of Edges must be whole numbers: got torch.bool. Cure: Edges.from_mask"),
+    "edges, a batch of lists": (lambda: Edges(PAIR, PAIR, 3, 3), ShapeError, "targets of Edges must be a tensor with one axis: got [2, 2]; expected [e]. Cure: one list serves all batch axes; Edges.join makes one list of many graphs."),
+    "edges, lengths": (lambda: Edges(PAIR[0], PAIR[1, :1], 3, 3), ShapeError, "targets and sources of Edges differ in length: got 2 and 1"),
+    "edges, devices": (lambda: Edges(PAIR[0], PAIR[1].to("meta"), 3, 3), ShapeError, "on different devices: got cpu and meta"),
+    "edges, size": (lambda: Edges(PAIR[0], PAIR[1], -1, 3), ConfigError, "Edges num_queries: got -1; expected 0 or more"),
+    "edges, numbers for a mask": (lambda: Edges.from_mask(torch.ones(2, 2)), MaskError, "a mask must be boolean, True = may attend: got torch.float32"),
+    "edges, a batch of masks": (lambda: Edges.from_mask(torch.ones(2, 2, 2).bool()), MaskError, "one edge list has one mask: got [2, 2, 2]; expected [q, k]. Cure: Edges.join"),
+    "edges, nothing to join": (lambda: Edges.join([]), ConfigError, "Edges.join: got no edge list"),
+    "edges, loops of two sides": (lambda: Edges.of(PAIR, 2, 3).with_self_loops(), ShapeError, "self-loops need queries that are the keys: got 2 queries and 3 keys"),
+    "edges, history": (lambda: LocationAware(4, 4, 6).on_edges(torch.zeros(2, 4), torch.zeros(2, 4), Edges.of(PAIR, 2)), ConfigError,
+        "LocationAware has no edge form: expected a score that judges each pair by itself. Cure: define compare_edges"),
+    "edges, history inside": (lambda: Projected(LocationAware(4, 4, 6), 4, 4, 4).on_edges(torch.zeros(2, 4), torch.zeros(2, 4), Edges.of(PAIR, 2)),
+        ConfigError, "Projected has no edge form"),
+    "edges, queries": (lambda: Dot().on_edges(torch.zeros(3, 4), torch.zeros(2, 4), Edges.of(PAIR, 2)), ShapeError, "query and edges do not fit: got 3; expected 2 items"),
+    "edges, keys": (lambda: Dot().on_edges(torch.zeros(2, 4), torch.zeros(1, 4), Edges.of(PAIR, 2)), ShapeError, "keys and edges do not fit: got 1; expected 2 items"),
+    "edges, plain score": (lambda: attend_edges(X, X, X, EDGES, score=lambda query, keys: query @ keys.mT), ConfigError,  # type: ignore[arg-type]
+        "a plain function is no score over edges: got <lambda>; expected a Score with an edge form. Cure: use attend(…, mask=edges.mask())."),
+    "edges, plain align": (lambda: attend_edges(X, X, X, EDGES, align=softmax), ConfigError, "a plain function is no align over edges: got softmax; expected a Align"),  # type: ignore[arg-type]
+    "edges, places": (lambda: attend_edges(X, X, X, EDGES, align=Monotonic()), ConfigError, "Monotonic has no edge form: expected an alignment to which the place of a key does not matter"),
+    "edges, a tensor": (lambda: attend_edges(X, X, X, PAIR), ShapeError, "edges must be an edge list: got Tensor; expected Edges. Cure: Edges.of(pairs, num_queries, num_keys)"),  # type: ignore[arg-type]
+    "edges, sizes": (lambda: attend_edges(X, Y, Y, EDGES), ShapeError, "edges do not fit query and keys: got 3 queries and 3 keys; expected 3 and 5"),
+    "edges, bias": (lambda: attend_edges(X, X, X, EDGES, bias=torch.zeros(3)), ShapeError, "the bias does not fit the edges: got [3]; expected a tensor that broadcasts to [2, 2]"),
+    "edges, boolean bias": (lambda: attend_edges(X, X, X, EDGES, bias=torch.ones(2).bool()), MaskError, "a bias is added to the scores: got torch.bool. Cure: leave forbidden pairs out of the edges."),
+    "edges, dropout": (lambda: EdgeAttention(dropout=1.0), ConfigError, "dropout: got 1.0; expected 0 ≤ dropout < 1"),
+    "edges, elsewhere": (lambda: attend_edges(X, X, X, Edges.of(PAIR.to("meta"), 3)), ShapeError, "edges and query are on different devices: got meta and cpu; expected one. Cure: edges.to(query.device)."),
+    "edges, meta trace": (lambda: traced_edges(X.to("meta")), RegardError, "a trace of meta tensors: got tensors without numbers"),
+    "concatenation width": (lambda: attend(X, NARROW, NARROW, score=Concatenation(8)), ShapeError, "keys has the wrong width: got 6; expected 8. Cure: Concatenation(dim) takes the width of both sides."),
+    "graph additive width": (lambda: attend(X, NARROW, NARROW, score=GraphAdditive(8)), ShapeError, "keys has the wrong width: got 6; expected 8"),
     # settings
     "alpha 1": (lambda: Entmax(1.0), ConfigError,
         "entmax alpha: got 1.0; expected 1 < alpha ≤ 2. Cure: use Softmax() for 1 and Sparsemax() for 2."),

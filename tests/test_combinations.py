@@ -16,6 +16,7 @@ from regard.align import (
     LocalPredictive,
     Monotonic,
     Normalize,
+    Share,
     Sigmoid,
     Softmax,
     Sparsemax,
@@ -25,13 +26,16 @@ from regard.score import (
     SCORES,
     Additive,
     Concat,
+    Concatenation,
     Cosine,
     Distance,
     Dot,
     General,
+    GraphAdditive,
     Location,
     LocationAware,
     Projected,
+    ProjectedAdditive,
     ScaledDot,
     Score,
 )
@@ -46,6 +50,9 @@ SCORE_MAKERS: dict[str, Callable[[], Score]] = {
     "general": lambda: General(D, D),
     "additive": lambda: Additive(D, D, 7),
     "concat": lambda: Concat(D, D, 7),
+    "projected_additive": lambda: ProjectedAdditive(D),
+    "graph_additive": lambda: GraphAdditive(D),
+    "concatenation": lambda: Concatenation(D),
     "cosine": lambda: Cosine(4.0, learned=True),
     "location": lambda: Location(D, K),
     "location_short": lambda: Location(D, K - 2),
@@ -62,6 +69,7 @@ ALIGN_MAKERS: dict[str, Callable[[], Align]] = {
     "entmax_1.3": lambda: Entmax(1.3),
     "entmax_learned": lambda: Entmax(1.4, learned=True),
     "normalize": Normalize,
+    "share": Share,
     "sigmoid": lambda: Sigmoid(-1.0),
     "top_k": lambda: TopK(2),
     "hard_argmax": Hard,
@@ -79,6 +87,7 @@ SMOOTH = [
     "entmax_1.3",
     "entmax_learned",
     "normalize",
+    "share",
     "sigmoid",
     "local_monotonic",
     "monotonic",
@@ -126,7 +135,7 @@ def check_weights(score: str, align: str, mask: str, dtype: torch.dtype) -> None
     assert out.weights.shape == (B, Q, K)
     assert out.weights.dtype == out.context.dtype == dtype
     assert torch.isfinite(out.weights).all()
-    assert (out.weights >= 0).all()
+    assert (out.weights >= 0).all() or align == "share"
     assert (out.weights[~reachable] == 0).all()
     if align in SUMS_TO_ONE:
         tolerance = {torch.bfloat16: 0.02, torch.float16: 0.003}.get(dtype, 1e-6)

@@ -15,22 +15,27 @@ from regard.align import (
     LocalPredictive,
     Monotonic,
     Normalize,
+    Share,
     Sigmoid,
     Softmax,
     Sparsemax,
     TopK,
 )
-from regard.attention import ALiBi, Cache, Position, Relative, Rotary
+from regard.attention import ALiBi, Cache, EdgeAttention, Position, Relative, Rotary
 from regard.score import (
     Additive,
     Concat,
+    Concatenation,
     Cosine,
     Distance,
     Dot,
+    Edges,
     General,
+    GraphAdditive,
     Location,
     LocationAware,
     Projected,
+    ProjectedAdditive,
     ScaledDot,
     Score,
 )
@@ -40,11 +45,11 @@ pytestmark = [pytest.mark.bare, pytest.mark.no_cover]  # measuring lines makes c
 SCORES: list[Score] = [
     Dot(), ScaledDot(), General(4, 4), Additive(4, 4, 5), Concat(4, 4, 5), Cosine(2.0), Cosine(2.0, learned=True),
     Projected(Dot(), 4, 4, 3), Location(4, 8), LocationAware(4, 4, 5, filters=2, width=3), Distance(),
-    Distance("gaussian", log=True),
+    Distance("gaussian", log=True), ProjectedAdditive(4), GraphAdditive(4), Concatenation(4),
 ]  # fmt: skip
 ALIGNS: list[Align] = [
     Softmax(), Softmax(0.5), Sparsemax(), Entmax(1.5), Entmax(1.3), Entmax(1.5, learned=True), Normalize(), Sigmoid(),
-    TopK(2), Hard(), Hard("sample"), LocalMonotonic(1), LocalPredictive(4, window=2), Monotonic(noise=0.0),
+    Share(), TopK(2), Hard(), Hard("sample"), LocalMonotonic(1), LocalPredictive(4, window=2), Monotonic(noise=0.0),
 ]  # fmt: skip
 
 
@@ -70,6 +75,29 @@ class Encoder(nn.Module):
         out = self.cross(x, memory, mask=Mask.padding(lengths), need_weights=True)
         assert out.weights is not None
         return x + out.context, out.weights
+
+
+class OverEdges(nn.Module):
+    """An attention over one edge list."""
+
+    def __init__(self, layer: nn.Module, edges: Edges) -> None:
+        super().__init__()
+        self.layer, self.edges = layer, edges
+
+    def forward(self, query: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, ...]:
+        return self.layer(query, keys, values, self.edges)
+
+
+class OverPairs(nn.Module):
+    """An attention over the pairs [2 e] of a batch."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, query: Tensor, keys: Tensor, values: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor]:
+        out = self.layer(query, keys, values, Edges.of(pairs, query.shape[-2], keys.shape[-2]))
+        return out.context, out.weights
 
 
 def example() -> tuple[Tensor, Tensor, Tensor]:
@@ -101,6 +129,35 @@ def test_every_alignment_compiles(align: Align) -> None:
     layer = Attention(Dot(), copy.deepcopy(align)).eval()
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
     same_with_gradients(layer, compiled, (torch.randn(2, 3, 4), torch.randn(2, 5, 4), torch.randn(2, 5, 3)))
+
+
+@pytest.mark.parametrize("align", [align for align in ALIGNS if align.has_edge_form], ids=describe)
+def test_every_alignment_over_edges_compiles(align: Align) -> None:
+    edges = Edges.of(torch.tensor([[2, 0, 0, 2, 1], [1, 0, 4, 3, 2]]), 4, 5)
+    layer = EdgeAttention(Dot(), copy.deepcopy(align)).eval()
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    inputs = torch.randn(2, 4, 3), torch.randn(2, 5, 3), torch.randn(2, 5, 2)
+    same_with_gradients(OverEdges(layer, edges), OverEdges(compiled, edges), inputs)
+
+
+@pytest.mark.parametrize("score", [score for score in SCORES if score.has_edge_form], ids=describe)
+def test_every_score_over_edges_compiles(score: Score) -> None:
+    """The edge list is made inside, from a tensor of pairs, as a model that gets its graph as a batch does."""
+    layer = OverPairs(EdgeAttention(copy.deepcopy(score)))
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    pairs = torch.tensor([[2, 0, 0, 2, 1], [1, 0, 4, 3, 2]])
+    same_with_gradients(layer, compiled, (torch.randn(2, 4, 4), torch.randn(2, 5, 4), torch.randn(2, 5, 2), pairs))
+
+
+def test_attention_over_edges_compiles_with_inductor_and_is_exported() -> None:
+    layer = OverPairs(EdgeAttention(GraphAdditive(4))).eval()
+    pairs = torch.tensor([[2, 0, 0, 2, 1], [1, 0, 4, 3, 2]])
+    inputs = torch.randn(2, 4, 4), torch.randn(2, 5, 4), torch.randn(2, 5, 2), pairs
+    same_with_gradients(layer, torch.compile(layer, fullgraph=True), inputs)
+    count = torch.export.Dim("count", min=2, max=64)
+    program = torch.export.export(layer, inputs, dynamic_shapes=(None, None, None, {1: count}))
+    fewer = (*inputs[:3], pairs[:, 1:4])
+    torch.testing.assert_close(program.module()(*fewer), layer(*fewer))
 
 
 @pytest.mark.parametrize("position", [None, Rotary(), ALiBi(2), Relative(2, 4)], ids=describe)

@@ -13,23 +13,40 @@ from regard.align import (
     LocalPredictive,
     Monotonic,
     Normalize,
+    Share,
     Sigmoid,
     Softmax,
     Sparsemax,
     TopK,
 )
-from regard.attention import ALiBi, Cache, Relative, Rotary
-from regard.score import Additive, Concat, Cosine, Distance, Dot, General, Location, LocationAware, ScaledDot, Score
+from regard.attention import ALiBi, Cache, EdgeAttention, Relative, Rotary
+from regard.score import (
+    Additive,
+    Concat,
+    Concatenation,
+    Cosine,
+    Distance,
+    Dot,
+    Edges,
+    General,
+    GraphAdditive,
+    Location,
+    LocationAware,
+    ProjectedAdditive,
+    ScaledDot,
+    Score,
+)
 
 pytestmark = [pytest.mark.gpu, pytest.mark.bare]
 
 SCORES: list[Score] = [
     Dot(), ScaledDot(), General(16, 16), Additive(16, 16, 8), Concat(16, 16, 8), Cosine(2.0), Location(16, 32),
     LocationAware(16, 16, 8, filters=2, width=3), Distance(), Distance("gaussian", bandwidth=4.0),
+    ProjectedAdditive(16), GraphAdditive(16), GraphAdditive(16, num_heads=4), Concatenation(16),
 ]  # fmt: skip
 ALIGNS: list[Align] = [
-    Softmax(), Sparsemax(), Entmax(1.5), Entmax(1.3, learned=True), Normalize(), Sigmoid(), TopK(2), Hard("sample"),
-    Hard("gumbel"), LocalMonotonic(3), LocalPredictive(16, window=4), Monotonic(noise=0.0),
+    Softmax(), Sparsemax(), Entmax(1.5), Entmax(1.3, learned=True), Normalize(), Share(), Sigmoid(), TopK(2),
+    Hard("sample"), Hard("gumbel"), LocalMonotonic(3), LocalPredictive(16, window=4), Monotonic(noise=0.0),
 ]  # fmt: skip
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 
@@ -50,7 +67,7 @@ def test_empty_rows_are_zero(score: Score, align: Align, dtype: torch.dtype) -> 
     query, keys, values = heads(dtype)
     out = layer(query, keys, values, mask=Mask.padding([0, 20]))
     assert torch.isfinite(out.weights).all()
-    assert (out.weights >= 0).all()
+    assert (out.weights >= 0).all() or isinstance(align, Share)
     assert (out.weights[0] == 0).all()
     assert (out.weights[1, ..., 20:] == 0).all()
     (out.context.float().square().sum() + out.weights.float().square().sum()).backward()
@@ -59,6 +76,62 @@ def test_empty_rows_are_zero(score: Score, align: Align, dtype: torch.dtype) -> 
         assert tensor.grad is None or (tensor.grad[0] == 0).all()
     score.to("cpu", torch.float32)
     align.to("cpu", torch.float32)
+
+
+@pytest.mark.parametrize(
+    "align", [align for align in ALIGNS if align.has_edge_form and type(align) is not Hard], ids=describe
+)
+@pytest.mark.parametrize("score", [score for score in SCORES if score.has_edge_form], ids=describe)
+def test_edges_equal_the_dense_form(score: Score, align: Align) -> None:
+    """Context, weights and gradients in float64, on a random graph with queries that have no edge."""
+    dense, sparse = (kind(score, align).to("cuda", torch.float64) for kind in (Attention, EdgeAttention))
+    mask = (torch.rand(24, 24, device="cuda") < 0.3) & (torch.arange(24, device="cuda") % 5 > 0).unsqueeze(1)
+    edges, bias = Edges.from_mask(mask), torch.rand(24, 24, device="cuda", dtype=torch.float64)  # no two scores equal
+    edges = Edges.of(edges.pairs[:, torch.randperm(len(edges), device="cuda")], 24)
+    inputs = heads(torch.float64)
+    exact = dense(*inputs, mask=mask, bias=bias)
+    out = sparse(*inputs, edges, bias=bias[edges.targets, edges.sources])
+    torch.testing.assert_close(out.context, exact.context, atol=1e-10, rtol=1e-10)
+    torch.testing.assert_close(out.weights, exact.weights[..., edges.targets, edges.sources], atol=1e-10, rtol=1e-10)
+    grad = torch.randn_like(out.context)
+    variables = [*inputs, *score.parameters(), *align.parameters()]
+    ours = torch.autograd.grad(out.context, variables, grad, allow_unused=True)
+    theirs = torch.autograd.grad(exact.context, variables, grad, allow_unused=True)
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, other, atol=1e-8, rtol=1e-8)
+    score.to("cpu", torch.float32)
+    align.to("cpu", torch.float32)
+
+
+@pytest.mark.parametrize("align", [Softmax(), Sparsemax(), Entmax(1.5), Normalize(), Share(), TopK(2)], ids=describe)
+def test_edges_are_repeatable_to_the_last_bit(align: Align) -> None:
+    """Few queries and keys with many edges each: without the deterministic mode atomic sums differ from run to run."""
+    torch.use_deterministic_algorithms(True)
+    try:
+        edges = Edges.from_mask(torch.rand(40, 5000, device="cuda") < 0.5)
+        layer = EdgeAttention(Dot(), align)  # no matrix product, which would want a setting of cuBLAS
+        query, keys = (torch.randn(4, n, 16, device="cuda", requires_grad=True) for n in (40, 5000))
+        grad, runs = torch.randn(4, 40, 16, device="cuda"), []
+        for _ in range(3):
+            out = layer(query, keys, keys, edges)
+            runs.append([out.context, *torch.autograd.grad(out.context, [query, keys], grad)])
+        assert all(torch.equal(one, other) for run in runs[1:] for one, other in zip(runs[0], run, strict=True))
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+def test_edges_in_half_precision_and_compiled(dtype: torch.dtype) -> None:
+    layer = EdgeAttention(GraphAdditive(16, num_heads=4)).to("cuda", dtype)
+    edges, (query, keys, values) = Edges.from_mask(torch.rand(24, 24, device="cuda") < 0.3), heads(dtype)
+    exact = EdgeAttention(GraphAdditive(16, num_heads=4)).to("cuda", torch.float64)
+    exact.load_state_dict(layer.state_dict())
+    right = exact(query.double(), keys.double(), values.double(), edges).context
+    tolerance = {torch.float32: 1e-5, torch.bfloat16: 0.05, torch.float16: 0.005}[dtype]
+    for run in (layer, torch.compile(layer, fullgraph=True)):
+        torch.testing.assert_close(
+            run(query, keys, values, edges).context.double(), right, atol=tolerance, rtol=tolerance
+        )
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

@@ -6,16 +6,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.align import normalize
+from regard.align import normalize, share
 from regard.score import inverse_distance
 
 
 @settings(deadline=None, max_examples=25)
 @given(st.floats(0, 1))
-def test_inverse_distance_with_two_keys_interpolates(share: float) -> None:
+def test_inverse_distance_with_two_keys_interpolates(between: float) -> None:
     keys = torch.tensor([[300.0], [400.0]], dtype=torch.float64)
     values = torch.tensor([[30.0], [55.0]], dtype=torch.float64)
-    query = torch.tensor([[300 + 100 * share]], dtype=torch.float64)
+    query = torch.tensor([[300 + 100 * between]], dtype=torch.float64)
     context = normalize(inverse_distance(query, keys)) @ values
     expected = np.interp(query.item(), keys[:, 0].numpy(), values[:, 0].numpy())
     assert context.item() == pytest.approx(expected, abs=1e-12)
@@ -60,3 +60,26 @@ def test_gradient_agrees_with_finite_differences() -> None:
     scores = (torch.rand(2, 3, 5, dtype=torch.float64) + 0.1).requires_grad_()
     mask = torch.rand(2, 3, 5) < 0.8
     assert torch.autograd.gradcheck(lambda scores: normalize(scores, mask), scores)
+
+
+def test_share_divides_by_the_number_of_allowed_keys() -> None:
+    mask = torch.tensor([[True, True, False], [False, False, False]])
+    shares = share(torch.tensor([[3.0, -1.0, 5.0], [1.0, 1.0, 1.0]]), mask)
+    assert shares.tolist() == [[1.5, -0.5, 0.0], [0.0, 0.0, 0.0]]
+    scores = torch.randn(4, 7)
+    assert torch.equal(share(scores), scores / 7)
+
+
+def test_infinite_scores_take_the_row_of_a_share() -> None:
+    inf = float("inf")
+    scores = torch.tensor([[1.0, inf, -2.0], [inf, inf, 1.0], [2.0, -inf, 4.0]], requires_grad=True)
+    shares = share(scores)
+    assert shares.tolist() == [[0.0, 1.0, 0.0], [0.5, 0.5, 0.0], [1.0, 0.0, 2.0]]
+    shares.sum().backward()
+    assert scores.grad.isfinite().all()
+
+
+def test_gradient_of_a_share_agrees_with_finite_differences() -> None:
+    scores = torch.randn(2, 3, 5, dtype=torch.float64, requires_grad=True)
+    mask = torch.rand(2, 3, 5) < 0.8
+    assert torch.autograd.gradcheck(lambda scores: share(scores, mask), scores)

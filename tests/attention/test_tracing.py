@@ -11,8 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from regard.attention import ALiBi, Attention, Cache, Mask, MultiHead, Trace, attend, trace
+from regard.attention import ALiBi, Attention, Cache, Mask, MultiHead, Trace, attend, attend_edges, trace
 from regard.base import ConfigError, RegardError, ShapeError
+from regard.score import Edges
 
 
 class Block(nn.Module):
@@ -380,3 +381,32 @@ def test_threads_see_their_own() -> None:
             thread.join()
     assert found == {length: [(1, 2, length, length)] * 5 for length in (2, 3)}
     assert len(outside) == 0
+
+
+def test_edges_survive_json(tmp_path: Path) -> None:
+    edges, x = Edges.of(torch.tensor([[0, 2, 1], [1, 0, 1]]), 3, 2), torch.randn(2, 3, 4)
+    with trace(rows=["a", "b", "c"]) as seen:
+        attend_edges(x, x[:, :2], x[:, :2], edges)
+    seen.save(tmp_path / "trace.json")
+    record, original = Trace.from_json((tmp_path / "trace.json").read_text())["attend_edges"], seen["attend_edges"]
+    assert record.axes == original.axes == ("b", "e")
+    assert record.edges[0].pairs.tolist() == [[0, 2, 1], [1, 0, 1]]
+    assert record.rows == ["a", "b", "c"]
+    assert record.dense().shape == (2, 3, 2)
+    torch.testing.assert_close(torch.from_numpy(record.dense()), torch.from_numpy(original.dense()), atol=1e-6, rtol=0)
+    damaged = seen.to_json().replace("[[0, 2, 1], [1, 0, 1]]", "[[0, 2], [1, 0]]")
+    with pytest.raises(RegardError, match="this trace is damaged: got 3 weights for 2 edges"):
+        Trace.from_json(damaged)
+
+
+def test_several_calls_over_edges_are_read_one_by_one() -> None:
+    lists = [Edges.of(torch.tensor([[0, 1], [1, 1]]), 2), Edges.of(torch.tensor([[1], [0]]), 2)]
+    x = torch.randn(2, 4)
+    with trace() as seen:
+        for edges in lists:
+            attend_edges(x, x, x, edges)
+    record = seen["attend_edges"]
+    assert [call.shape for call in record.calls] == [(2,), (1,)]
+    assert record.dense(1).tolist() == [[0.0, 0.0], [1.0, 0.0]]
+    with pytest.raises(ShapeError, match=r"attend_edges was called over several edge lists: got 2 calls. Cure: read"):
+        _ = record.weights

@@ -5,9 +5,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.align import Share, Softmax
 from regard.attention import trace
 from regard.base import ConfigError, ShapeError
-from regard.nn.nonlocal_block import KINDS, Concatenation, NonLocal, share
+from regard.nn.nonlocal_block import KINDS, NonLocal
+from regard.score import Concatenation, Dot
 
 
 def awake(channels: int = 6, **settings: object) -> NonLocal:
@@ -83,18 +85,11 @@ def test_embedded_gaussian_is_torch_attention(scaled: bool) -> None:
     torch.testing.assert_close(block(x), z.mT.reshape(x.shape))
 
 
-def test_concatenation_lays_no_pairs() -> None:
-    score = Concatenation(3)
-    query, keys = torch.randn(2, 5, 3), torch.randn(2, 4, 3)
-    pairs = torch.cat([query[:, :, None].expand(-1, -1, 4, -1), keys[:, None].expand(-1, 5, -1, -1)], -1)
-    torch.testing.assert_close(score(query, keys), F.relu(pairs @ score.weight.flatten()))
-    assert score.prepare(keys).keys.shape == (2, 4, 1)
-
-
-def test_share_counts_allowed_keys() -> None:
-    mask = torch.tensor([[True, True, False], [False, False, False]])
-    shares = share(torch.tensor([[3.0, -1.0, 5.0], [1.0, 1.0, 1.0]]), mask)
-    assert shares.tolist() == [[1.5, -0.5, 0.0], [0.0, 0.0, 0.0]]
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_block_takes_its_parts_from_the_menus(kind: str) -> None:
+    attention = NonLocal(8, kind=kind).attention
+    assert type(attention.score) is (Concatenation if kind == "concatenation" else Dot)
+    assert type(attention.align) is (Softmax if "gaussian" in kind else Share)
 
 
 @pytest.mark.parametrize("kind", KINDS)

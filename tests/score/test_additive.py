@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from regard.align import softmax
-from regard.score import Additive, Concat
+from regard.base import ConfigError, ShapeError
+from regard.score import Additive, Concat, ProjectedAdditive
 
 
 def _f64(*rows: tuple[float, ...]) -> torch.Tensor:
@@ -87,3 +88,17 @@ def test_scores_are_bounded_by_the_norm_of_v(kind: type) -> None:
 @pytest.mark.parametrize("kind", [Additive, Concat])
 def test_number_of_parameters(kind: type) -> None:
     assert sum(p.numel() for p in kind(3, 5, 4).parameters()) == 4 * (3 + 5) + 4
+
+
+def test_projected_additive_is_the_additive_score_after_its_projections() -> None:
+    whole = Additive(3, 5, 4)
+    query, keys = torch.randn(2, 6, 3), torch.randn(2, 7, 5)
+    step = ProjectedAdditive(whole.v)
+    assert step.v is whole.v
+    assert step.features == 4
+    torch.testing.assert_close(step(whole.to_query(query), whole.to_keys(keys)), whole(query, keys), atol=0, rtol=0)
+    with pytest.raises(ShapeError, match=r"query has the wrong width: got 3; expected 4\. Cure: ProjectedAdditive"):
+        step(query, whole.to_keys(keys))
+    with pytest.raises(ConfigError, match="ProjectedAdditive width: got 0"):
+        ProjectedAdditive(0)
+    assert repr(ProjectedAdditive(4)) == "ProjectedAdditive(4)"

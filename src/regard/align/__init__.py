@@ -9,7 +9,8 @@ from regard.align.gate import Sigmoid, sigmoid
 from regard.align.hard import ESTIMATORS, Hard
 from regard.align.local import LocalMonotonic, LocalPredictive
 from regard.align.monotonic import Monotonic, monotonic
-from regard.align.normalize import Normalize, normalize
+from regard.align.normalize import Normalize, Share, normalize, share
+from regard.align.segment import Segments
 from regard.align.softmax import Softmax, softmax
 from regard.align.sparse import Entmax, Sparsemax, entmax, sparsemax
 from regard.align.topk import TopK, top_k
@@ -19,6 +20,7 @@ ALIGNS: dict[str, type[Align]] = {
     "sparsemax": Sparsemax,
     "entmax": Entmax,
     "normalize": Normalize,
+    "share": Share,
     "sigmoid": Sigmoid,
     "top_k": TopK,
     "hard": Hard,
@@ -38,6 +40,8 @@ __all__ = [
     "LocalPredictive",
     "Monotonic",
     "Normalize",
+    "Segments",
+    "Share",
     "Sigmoid",
     "Softmax",
     "Sparsemax",
@@ -45,6 +49,7 @@ __all__ = [
     "entmax",
     "monotonic",
     "normalize",
+    "share",
     "sigmoid",
     "softmax",
     "sparsemax",

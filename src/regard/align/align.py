@@ -1,12 +1,13 @@
 """What every alignment has in common: one result type, and one rule for masked scores and empty rows."""
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from regard.align.segment import Segments
 from regard.base import ConfigError, MaskError, ShapeError
 
 
@@ -23,9 +24,43 @@ class Align(nn.Module):
 
     `needs` names what an alignment takes beside the scores: `"query"` [*b q d], `"previous"` [*b k] (the weights of
     the query before), `"step"` (the time of the first query). `attend` hands over just these.
+
+    `align.on_edges(scores, segments)` does the same for scores [*b e] of an edge list. An alignment that can do it, as
+    the place of a key does not matter to it, writes `align_edges`.
     """
 
     needs: tuple[str, ...] = ()
+    has_edge_form: ClassVar[bool] = False  # whether `align_edges` holds for this class; found out when a class is made
+
+    def __init_subclass__(cls) -> None:
+        """A class has an edge form if its `align_edges` is as new as its `forward`."""
+        super().__init_subclass__()
+        newest = next((kind for kind in cls.__mro__ if {"align_edges", "forward"} & set(vars(kind))), Align)
+        cls.has_edge_form = newest is not Align and "align_edges" in vars(newest)
+
+    def align_edges(self, scores: Tensor, segments: Segments, mask: Tensor | None = None) -> Alignment:
+        """The alignment of scores [*b e] over the edges of each query."""
+        raise NotImplementedError(f"{type(self).__name__} must define align_edges(scores, segments, mask)")
+
+    def on_edges(
+        self, scores: Float[Tensor, "*b e"], segments: Segments, mask: Bool[Tensor, "..."] | None = None
+    ) -> Alignment:
+        """The alignment of scores [*b e]; `segments` says which query each edge belongs to, `mask` [*b e] which count.
+
+        Weights are [*b e], log-probability and entropy of a sample [*b q].
+        """
+        if not self.has_edge_form:
+            raise ConfigError(
+                f"{type(self).__name__} has no edge form",
+                expected="an alignment to which the place of a key does not matter",
+                cure="define align_edges(scores, segments, mask), or use attend(…, mask=edges.mask())",
+            )
+        if mask is not None:
+            check_boolean(mask)
+        if scores.shape[-1] != segments.rows.shape[0]:
+            got = f"{scores.shape[-1]} scores and {segments.rows.shape[0]} edges"
+            raise ShapeError("scores and edges do not fit", got=got, expected="one score for each edge")
+        return self.align_edges(scores, segments, mask)
 
     if TYPE_CHECKING:  # a new alignment writes forward(scores, mask=None, *, …what it needs) -> Alignment
 
@@ -61,6 +96,14 @@ def hand_on(base: Any, scores: Tensor, mask: Tensor, history: dict[str, Any]) ->
     return Alignment(result) if isinstance(result, Tensor) else result
 
 
+def hand_on_edges(base: Any, scores: Tensor, segments: Segments, mask: Tensor) -> Alignment:
+    """The alignment inside another one, over an edge list."""
+    if not isinstance(base, Align):
+        name = getattr(base, "__name__", type(base).__name__)
+        raise ConfigError("a plain function aligns rows, not edges", got=name, expected="an Align, such as Softmax()")
+    return base.on_edges(scores, segments, mask)
+
+
 def joined(needs: tuple[str, ...], base: Any) -> tuple[str, ...]:
     """What an alignment needs, and the one inside it."""
     return tuple(dict.fromkeys([*needs, *getattr(base, "needs", ())]))
@@ -82,6 +125,11 @@ def rows(
         check_boolean(mask)
     if scores.shape[-1] == 0:
         raise ShapeError("there are no keys to align", got=list(scores.shape), cure="attend gives zeros for no keys")
+    return finite(scores, mask)
+
+
+def finite(scores: Float[Tensor, "*b n"], mask: Tensor | None) -> tuple[Float[Tensor, "*b n"], Bool[Tensor, "*b n"]]:
+    """What `rows` does, for the scores [*b e] of an edge list too."""
     allowed = scores != -math.inf
     if mask is not None:
         allowed = allowed & mask

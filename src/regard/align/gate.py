@@ -4,7 +4,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.align.align import Align, Alignment, blank, rows
+from regard.align.align import Align, Alignment, blank, finite, rows
+from regard.align.segment import Segments
 
 
 def sigmoid(
@@ -15,8 +16,11 @@ def sigmoid(
     >>> sigmoid(torch.tensor([[0.0, 0.0]]), torch.tensor([[True, False]]))
     tensor([[0.5000, 0.0000]])
     """
-    filled, allowed = rows(scores, mask)
-    return blank(torch.sigmoid(filled + offset), allowed, scores.dtype)
+    return _sigmoid(*rows(scores, mask), scores.dtype, offset)
+
+
+def _sigmoid(filled: Tensor, allowed: Tensor, dtype: torch.dtype, offset: float) -> Tensor:
+    return blank(torch.sigmoid(filled + offset), allowed, dtype)
 
 
 class Sigmoid(Align):
@@ -29,6 +33,10 @@ class Sigmoid(Align):
     def forward(self, scores: Tensor, mask: Tensor | None = None) -> Alignment:
         """Weights between 0 and 1."""
         return Alignment(sigmoid(scores, mask, offset=self.offset))
+
+    def align_edges(self, scores: Tensor, segments: Segments, mask: Tensor | None = None) -> Alignment:
+        """The same for each edge; whose row it belongs to does not matter."""
+        return Alignment(_sigmoid(*finite(scores, mask), scores.dtype, self.offset))
 
     def extra_repr(self) -> str:
         """The offset."""

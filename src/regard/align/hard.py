@@ -16,16 +16,12 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from regard.align.align import Align, Alignment, blank, rows
+from regard.align.align import Align, Alignment, blank, finite, rows
+from regard.align.segment import ROWS, Rows, Segments
 from regard.base import ConfigError
 
 Estimator = Literal["argmax", "straight_through", "gumbel", "gumbel_straight_through", "sample"]
 ESTIMATORS: tuple[str, ...] = get_args(Estimator)
-
-
-def _one_hot(scores: Tensor) -> Tensor:
-    """1 at the largest score of each row (the first of several), 0 elsewhere."""
-    return torch.zeros_like(scores).scatter(-1, scores.argmax(-1, keepdim=True), 1.0)
 
 
 def _gumbel(scores: Tensor) -> Tensor:
@@ -52,26 +48,33 @@ class Hard(Align):
 
     def forward(self, scores: Tensor, mask: Tensor | None = None) -> Alignment:
         """One-hot weights (relaxed for `"gumbel"` in training); zeros in an empty row."""
-        filled, allowed = rows(scores, mask)
-        filled = filled - filled.amax(-1, keepdim=True).detach()  # noise must not drown in large scores
-        dtype = scores.dtype
+        return self._choose(*rows(scores, mask), scores.dtype, ROWS)
+
+    def align_edges(self, scores: Tensor, segments: Segments, mask: Tensor | None = None) -> Alignment:
+        """The same over the edges of each query; of equal scores the first edge of the list is taken."""
+        return self._choose(*finite(scores, mask), scores.dtype, segments)
+
+    def _choose(self, filled: Tensor, allowed: Tensor, dtype: torch.dtype, over: Rows | Segments) -> Alignment:
+        filled = filled - over.largest(filled)  # noise must not drown in large scores
         if self.estimator == "sample":
-            choice = _one_hot((filled + _gumbel(filled) if self.training else filled).detach())
-            return self._with_log_prob(choice, filled, allowed, dtype)
+            choice = over.first_largest((filled + _gumbel(filled) if self.training else filled).detach())
+            return self._with_log_prob(choice, filled, allowed, dtype, over)
         if not self.training or self.estimator == "argmax":
-            return Alignment(blank(_one_hot(filled.detach()), allowed, dtype))
+            return Alignment(blank(over.first_largest(filled.detach()), allowed, dtype))
         noisy = filled + _gumbel(filled)
-        soft = filled.softmax(-1) if self.estimator == "straight_through" else (noisy / self.temperature).softmax(-1)
+        soft = over.softmax(filled) if self.estimator == "straight_through" else over.softmax(noisy / self.temperature)
         if self.estimator == "gumbel":
             return Alignment(blank(soft, allowed, dtype))
-        return Alignment(blank(_one_hot(noisy.detach()) + (soft - soft.detach()), allowed, dtype))
+        return Alignment(blank(over.first_largest(noisy.detach()) + (soft - soft.detach()), allowed, dtype))
 
     @staticmethod
-    def _with_log_prob(choice: Tensor, filled: Tensor, allowed: Tensor, dtype: torch.dtype) -> Alignment:
-        log_weights = filled.log_softmax(-1).masked_fill(~allowed, 0.0)  # no −∞ · 0, forward or backward
+    def _with_log_prob(
+        choice: Tensor, filled: Tensor, allowed: Tensor, dtype: torch.dtype, over: Rows | Segments
+    ) -> Alignment:
+        log_weights = over.log_softmax(filled).masked_fill(~allowed, 0.0)  # no −∞ · 0, forward or backward
         weights = blank(log_weights.exp(), allowed, filled.dtype)
-        log_prob = (choice * log_weights).sum(-1)
-        entropy = -(weights * log_weights).sum(-1)
+        log_prob = over.sums(choice * log_weights)
+        entropy = -over.sums(weights * log_weights)
         return Alignment(blank(choice, allowed, dtype), log_prob, entropy)
 
     def extra_repr(self) -> str:

@@ -1,4 +1,4 @@
-"""Plain normalisation: for scores that are non-negative already, such as distance kernels and exact matches."""
+"""Plain normalisation: by the sum, for scores that are non-negative already; by the number of keys, for any."""
 
 import math
 
@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.align.align import Align, Alignment, blank, rows
+from regard.align.align import Align, Alignment, blank, finite, rows
+from regard.align.segment import ROWS, Rows, Segments
 
 
 def normalize(scores: Float[Tensor, "*b q k"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*b q k"]:
@@ -18,16 +19,50 @@ def normalize(scores: Float[Tensor, "*b q k"], mask: Bool[Tensor, "..."] | None 
             [0.0000, 0.0000]])
     """
     _, allowed = rows(scores, mask)
+    return _normalize(scores, allowed, ROWS)
+
+
+def _normalize(scores: Tensor, allowed: Tensor, over: Rows | Segments) -> Tensor:
     wide = scores.to(torch.promote_types(scores.dtype, torch.float32))
     hit = (wide == math.inf) & allowed
     positive = wide.masked_fill(hit | ~allowed | (wide <= 0), 0.0)
-    peak = positive.detach().amax(-1, keepdim=True)
+    peak = over.largest(positive)
     scale = torch.ldexp(torch.ones_like(peak), -peak.frexp().exponent.clamp(-100, 100))
     positive = positive * scale  # a power of two: the sum is in range, and nothing is rounded
-    total = positive.sum(-1, keepdim=True)
+    total = over.total(positive)
     share = positive / total.masked_fill(total == 0, 1.0)
-    hits = hit.sum(-1, keepdim=True)
+    hits = over.total(hit)
     return blank(torch.where(hits > 0, hit / hits.clamp(min=1), share), allowed, scores.dtype)
+
+
+def share(scores: Float[Tensor, "*b q k"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*b q k"]:
+    """w_ij = e_ij / N, N the number of keys that may be attended to. Infinite scores share the row, as 1/their number.
+
+    >>> share(torch.tensor([[1.0, -3.0]]))
+    tensor([[ 0.5000, -1.5000]])
+    """
+    _, allowed = rows(scores, mask)
+    return _share(scores, allowed, ROWS)
+
+
+def _share(scores: Tensor, allowed: Tensor, over: Rows | Segments) -> Tensor:
+    wide = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    hit = (wide == math.inf) & allowed
+    hits = over.total(hit)
+    shares = wide.masked_fill(hit | ~allowed, 0.0) / over.total(allowed).clamp(min=1)
+    return blank(torch.where(hits > 0, hit / hits.clamp(min=1), shares), allowed, scores.dtype)
+
+
+class Share(Align):
+    """Divide by the number of keys: no softmax, and weights of any sign (Wang 2018, non-local networks)."""
+
+    def forward(self, scores: Tensor, mask: Tensor | None = None) -> Alignment:
+        """Weights that have the sign of their score; their sum is the mean of the scores."""
+        return Alignment(share(scores, mask))
+
+    def align_edges(self, scores: Tensor, segments: Segments, mask: Tensor | None = None) -> Alignment:
+        """The same over the edges of each query."""
+        return Alignment(_share(scores, finite(scores, mask)[1], segments))
 
 
 class Normalize(Align):
@@ -36,3 +71,7 @@ class Normalize(Align):
     def forward(self, scores: Tensor, mask: Tensor | None = None) -> Alignment:
         """Weights that sum to one in every row with a positive score."""
         return Alignment(normalize(scores, mask))
+
+    def align_edges(self, scores: Tensor, segments: Segments, mask: Tensor | None = None) -> Alignment:
+        """The same over the edges of each query."""
+        return Alignment(_normalize(scores, finite(scores, mask)[1], segments))

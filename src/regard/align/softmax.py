@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.align.align import Align, Alignment, blank, rows
+from regard.align.align import Align, Alignment, blank, finite, rows
+from regard.align.segment import ROWS, Rows, Segments
 from regard.base import ConfigError
 
 
@@ -21,11 +22,14 @@ def softmax(
             [0.5000, 0.5000, 0.0000],
             [0.0000, 0.0000, 0.0000]])
     """
-    filled, allowed = rows(scores, mask)
+    return _softmax(*rows(scores, mask), scores.dtype, temperature, ROWS)
+
+
+def _softmax(filled: Tensor, allowed: Tensor, dtype: torch.dtype, temperature: float, over: Rows | Segments) -> Tensor:
     if temperature != 1.0:
-        filled = (filled - filled.amax(-1, keepdim=True).detach()) / temperature  # a large score stays finite
+        filled = (filled - over.largest(filled)) / temperature  # a large score stays finite
         filled = filled.masked_fill(~allowed, torch.finfo(filled.dtype).min)  # and a masked one low, if T is large
-    return blank(filled.softmax(-1), allowed, scores.dtype)
+    return blank(over.softmax(filled), allowed, dtype)
 
 
 class Softmax(Align):
@@ -42,6 +46,10 @@ class Softmax(Align):
     def forward(self, scores: Tensor, mask: Tensor | None = None) -> Alignment:
         """Weights that sum to one in every row that is not empty."""
         return Alignment(softmax(scores, mask, temperature=self.temperature))
+
+    def align_edges(self, scores: Tensor, segments: Segments, mask: Tensor | None = None) -> Alignment:
+        """The same over the edges of each query."""
+        return Alignment(_softmax(*finite(scores, mask), scores.dtype, self.temperature, segments))
 
     def extra_repr(self) -> str:
         """The temperature, where it matters."""

@@ -10,7 +10,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.align.align import Align, Alignment, blank, rows
+from regard.align.align import Align, Alignment, blank, finite, rows
+from regard.align.segment import ROWS, Rows, Segments
 from regard.base import ConfigError, ShapeError
 
 BISECTIONS, NEWTON_STEPS = 16, 8
@@ -23,16 +24,15 @@ def sparsemax(scores: Float[Tensor, "*b q k"], mask: Bool[Tensor, "..."] | None 
     >>> sparsemax(torch.tensor([[-2.0, 0.0, 0.5]]))
     tensor([[0.0000, 0.2500, 0.7500]])
     """
-    filled, allowed = rows(scores, mask)
-    z = (filled - filled.amax(-1, keepdim=True).detach()).clamp(min=-2.0)  # nothing below max − 1 has weight
+    return _sparsemax(*rows(scores, mask), scores.dtype, ROWS)
+
+
+def _sparsemax(filled: Tensor, allowed: Tensor, dtype: torch.dtype, over: Rows | Segments) -> Tensor:
+    z = (filled - over.largest(filled)).clamp(min=-2.0)  # nothing below max − 1 has weight
     with torch.no_grad():
-        ordered = z.sort(-1, descending=True).values
-        sums = ordered.cumsum(-1)
-        count = torch.arange(1, z.shape[-1] + 1, device=z.device, dtype=z.dtype)
-        size = (1 + count * ordered > sums).sum(-1, keepdim=True)  # of the support
-        support = z > (sums.gather(-1, (size - 1).clamp(min=0)) - 1) / size
-    threshold = (z.masked_fill(~support, 0.0).sum(-1, keepdim=True) - 1) / support.sum(-1, keepdim=True)
-    return blank((z - threshold).masked_fill(~support, 0.0).clamp(min=0.0), allowed, scores.dtype)
+        support = over.simplex_support(z)
+    threshold = (over.total(z.masked_fill(~support, 0.0)) - 1) / over.total(support)
+    return blank((z - threshold).masked_fill(~support, 0.0).clamp(min=0.0), allowed, dtype)
 
 
 def entmax(
@@ -56,19 +56,20 @@ def entmax(
         alpha = float(alpha)
     elif not torch.compiler.is_compiling() and not bool(((alpha > 1) & (alpha <= 2)).all()):
         raise ConfigError("entmax alpha", got=alpha.tolist(), expected="1 < alpha ≤ 2 everywhere")
-    return _entmax(scores, mask, alpha)
+    return _entmax(*rows(scores, mask), scores.dtype, alpha, ROWS)
 
 
-def _entmax(scores: Tensor, mask: Tensor | None, alpha: float | Tensor) -> Tensor:
-    filled, allowed = rows(scores, mask)
-    z = filled - filled.amax(-1, keepdim=True).detach()  # the largest weight now has 1 + (α−1)(0 − μ) ≤ 1, so μ ≥ 0
+def _entmax(
+    filled: Tensor, allowed: Tensor, dtype: torch.dtype, alpha: float | Tensor, over: Rows | Segments
+) -> Tensor:
+    z = filled - over.largest(filled)  # the largest weight now has 1 + (α−1)(0 − μ) ≤ 1, so μ ≥ 0
     power = alpha.to(z.dtype) - 1 if isinstance(alpha, Tensor) else alpha - 1
     with torch.no_grad():
-        shift = _solve(z, power)
+        shift = _solve(z, power, over)
     for _ in range(2):  # at the solution already: one step makes the first derivative exact, two the second
         weights = _exponential(z - shift, power)
-        shift = shift + (weights.sum(-1, keepdim=True) - 1) / _slope(weights, power)
-    return blank(_exponential(z - shift, power), allowed, scores.dtype)
+        shift = shift + (over.total(weights) - 1) / _slope(weights, power, over)
+    return blank(_exponential(z - shift, power), allowed, dtype)
 
 
 def _exponential(x: Tensor, power: float | Tensor) -> Tensor:
@@ -79,25 +80,25 @@ def _exponential(x: Tensor, power: float | Tensor) -> Tensor:
     return torch.where(inside, (torch.log1p(torch.where(inside, power * x, 0.0)) / power).exp(), 0.0)
 
 
-def _slope(weights: Tensor, power: float | Tensor) -> Tensor:
+def _slope(weights: Tensor, power: float | Tensor, over: Rows | Segments) -> Tensor:
     """−d/dμ of the row sum: Σ w^(1−p) over the support."""
     support = weights > 0
-    return torch.where(support, torch.where(support, weights, 1.0) ** (1 - power), 0.0).sum(-1, keepdim=True)
+    return over.total(torch.where(support, torch.where(support, weights, 1.0) ** (1 - power), 0.0))
 
 
-def _solve(z: Tensor, power: float | Tensor) -> Tensor:
+def _solve(z: Tensor, power: float | Tensor, over: Rows | Segments) -> Tensor:
     """The μ ≥ 0 at which the row sums to one. The sum is convex and falling in μ, so Newton's steps from the left
     never pass the root; bisection first brings them close, whatever the scores.
     """
-    low = torch.zeros_like(z[..., :1])
-    high = low + (1 - z.shape[-1] ** (-power)) / power  # all keys equal
+    low = over.zeros(z)
+    high = low + (1 - over.size(z) ** (-power)) / power  # all keys equal
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
-        over = _exponential(z - middle, power).sum(-1, keepdim=True) >= 1
-        low, high = torch.where(over, middle, low), torch.where(over, high, middle)
+        too_low = over.total(_exponential(z - middle, power)) >= 1
+        low, high = torch.where(too_low, middle, low), torch.where(too_low, high, middle)
     for _ in range(NEWTON_STEPS):
         weights = _exponential(z - low, power)
-        low = low + ((weights.sum(-1, keepdim=True) - 1) / _slope(weights, power)).clamp(min=0.0)
+        low = low + ((over.total(weights) - 1) / _slope(weights, power, over)).clamp(min=0.0)
     return low
 
 
@@ -107,6 +108,10 @@ class Sparsemax(Align):
     def forward(self, scores: Tensor, mask: Tensor | None = None) -> Alignment:
         """Weights that sum to one in every row that is not empty."""
         return Alignment(sparsemax(scores, mask))
+
+    def align_edges(self, scores: Tensor, segments: Segments, mask: Tensor | None = None) -> Alignment:
+        """The same over the edges of each query."""
+        return Alignment(_sparsemax(*finite(scores, mask), scores.dtype, segments))
 
 
 class Entmax(Align):
@@ -139,14 +144,30 @@ class Entmax(Align):
 
     def forward(self, scores: Tensor, mask: Tensor | None = None) -> Alignment:
         """Weights that sum to one in every row that is not empty."""
+        self._check_heads(scores, -3, "q, k")
         alpha = self.alpha
-        if self.theta is not None and self.theta.ndim and (scores.ndim < 3 or scores.shape[-3] != len(self.theta)):
-            raise ShapeError(
-                "entmax has an alpha for each head", got=list(scores.shape), expected=f"[..., {len(self.theta)}, q, k]"
-            )
-        return Alignment(
-            _entmax(scores, mask, alpha) if isinstance(alpha, Tensor) else entmax(scores, mask, alpha=alpha)
-        )
+        if isinstance(alpha, Tensor):
+            return Alignment(_entmax(*rows(scores, mask), scores.dtype, alpha, ROWS))
+        return Alignment(entmax(scores, mask, alpha=alpha))
+
+    def align_edges(self, scores: Tensor, segments: Segments, mask: Tensor | None = None) -> Alignment:
+        """The same over the edges of each query."""
+        self._check_heads(scores, -2, "e")
+        filled, allowed = finite(scores, mask)
+        alpha = self.alpha
+        if isinstance(alpha, Tensor):
+            alpha = alpha.flatten(-2) if alpha.ndim else alpha  # [h 1 1] for a matrix, [h 1] for edges
+        elif alpha == 2:
+            return Alignment(_sparsemax(filled, allowed, scores.dtype, segments))
+        return Alignment(_entmax(filled, allowed, scores.dtype, alpha, segments))
+
+    def _check_heads(self, scores: Tensor, axis: int, tail: str) -> None:
+        """A learnt α for each head meets scores with as many heads."""
+        if self.theta is None or not self.theta.ndim:
+            return
+        if scores.ndim < -axis or scores.shape[axis] != len(self.theta):
+            expected = f"[..., {len(self.theta)}, {tail}]"
+            raise ShapeError("entmax has an alpha for each head", got=list(scores.shape), expected=expected)
 
     def extra_repr(self) -> str:
         """α, fixed or where it started."""

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.align.align import Align, Alignment, base_of, hand_on, joined, rows
+from regard.align.align import Align, Alignment, base_of, finite, hand_on, hand_on_edges, joined, rows
+from regard.align.segment import ROWS, Segments
 from regard.align.softmax import Softmax
 from regard.base import ConfigError
 
@@ -17,12 +17,12 @@ def top_k(
 ) -> Bool[Tensor, "*b q k"]:
     """True for the k best allowed keys of each row (for all of them where there are fewer); ties keep k.
 
+    >>> import torch
     >>> top_k(torch.tensor([[0.1, 0.3, 0.2]]), k=2).int()
     tensor([[0, 1, 1]], dtype=torch.int32)
     """
     filled, allowed = rows(scores, mask)
-    best = filled.topk(min(k, scores.shape[-1]), dim=-1).indices
-    return torch.zeros_like(allowed).scatter(-1, best, True) & allowed
+    return ROWS.best(filled, k) & allowed
 
 
 class TopK(Align):
@@ -39,6 +39,11 @@ class TopK(Align):
     def forward(self, scores: Tensor, mask: Tensor | None = None, **history: Any) -> Alignment:
         """The alignment of the k best keys."""
         return hand_on(self.base, scores, top_k(scores, mask, k=self.k), history)
+
+    def align_edges(self, scores: Tensor, segments: Segments, mask: Tensor | None = None) -> Alignment:
+        """The same over the edges of each query; of equal scores the first edges of the list are kept."""
+        filled, allowed = finite(scores, mask)
+        return hand_on_edges(self.base, scores, segments, segments.best(filled, self.k) & allowed)
 
     def extra_repr(self) -> str:
         """How many keys."""

@@ -2,6 +2,7 @@
 
 from regard.attention.attention import Attention, attend
 from regard.attention.dispatch import IMPLEMENTATIONS, Call, reasons_against
+from regard.attention.edges import EdgeAttention, attend_edges
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead
 from regard.attention.output import AttentionOutput, Cache, Memory
@@ -18,7 +19,7 @@ from regard.attention.position import (
     sinusoid,
 )
 from regard.attention.table import Found, lookup
-from regard.attention.tracing import Record, Trace, trace
+from regard.attention.tracing import EdgeList, Record, Trace, trace
 
 POSITIONS: dict[str, type] = {
     "sinusoidal": Sinusoidal,
@@ -36,6 +37,8 @@ __all__ = [
     "AttentionOutput",
     "Cache",
     "Call",
+    "EdgeAttention",
+    "EdgeList",
     "Found",
     "Learned",
     "Mask",
@@ -49,6 +52,7 @@ __all__ = [
     "Sinusoidal",
     "Trace",
     "attend",
+    "attend_edges",
     "lookup",
     "reasons_against",
     "relative_shift",

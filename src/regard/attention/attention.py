@@ -1,6 +1,6 @@
 """Score → align → context: the mechanism. Read this file first.
 
-scores  = score(query, keys)        [*b q d], [*b k e] → [*b q k]     how well does each key answer the query?
+scores  = score(query, keys)        [*b q d], [*b k f] → [*b q k]     how well does each key answer the query?
 weights = align(scores, mask)       [*b q k] → [*b q k]               how much of each key does the query take?
 context = weights @ values          [*b q k], [*b k v] → [*b q v]     what does it get?
 """
@@ -55,7 +55,7 @@ def attend(
 ) -> AttentionOutput:
     """The context of each query, and the weights that made it.
 
-    query [*b q d], keys [*b k e] or `score.prepare(keys)`, values [*b k v]. `mask`: True = may attend; its leading axes
+    query [*b q d], keys [*b k f] or `score.prepare(keys)`, values [*b k v]. `mask`: True = may attend; its leading axes
     are the batch axes, first axis first. `bias` is added to the scores. For scores and alignments with history,
     `previous` [*b k] is the weights of the query before and `step` the time of the first query. `dropout` acts on
     the weights.
@@ -67,7 +67,7 @@ def attend(
     (tensor([[36.]]), tensor([[0.4000, 0.6000]]))
     """
     watch = watched(None)
-    score, align = _checked("score", score, SCALED_DOT), _checked("align", align, SOFTMAX)
+    score, align = check_part("score", score, SCALED_DOT), check_part("align", align, SOFTMAX)
     around = Around(as_mask(mask), bias, previous, step, dropout)
     out = _attend(query, keys, values, score, align, around, need_weights, check_impl(impl))
     if watch:
@@ -92,8 +92,8 @@ class Attention(nn.Module):
     ) -> None:
         super().__init__()
         _check_dropout(dropout)
-        self.score = _checked("score", score, ScaledDot())
-        self.align = _checked("align", align, Softmax())
+        self.score = check_part("score", score, ScaledDot())
+        self.align = check_part("align", align, Softmax())
         self.dropout = dropout
         self.impl = check_impl(impl)
 
@@ -156,7 +156,7 @@ def _attend(
     need_weights: bool,
     impl: str,
 ) -> AttentionOutput:
-    lead = _check(query, keys, values, around)
+    lead = check_inputs(query, keys, values, around)
     num_queries, num_keys = query.shape[-2], values.shape[-2]
     mask, bias, previous, step, dropout = around
     if isinstance(keys, Prepared) and not isinstance(score, Score):
@@ -288,7 +288,8 @@ def _pick(part: Callable[..., Any], first: Any, second: Any, history: dict[str, 
     return part(first, second, **{name: history[name] for name in getattr(part, "needs", ())})
 
 
-def _checked(role: str, part: Any, default: nn.Module) -> Any:
+def check_part(role: str, part: Any, default: nn.Module) -> Any:
+    """The score or alignment that was passed, or the default; an error for anything that is neither."""
     if part is None:
         return default
     if isinstance(part, type):
@@ -300,7 +301,7 @@ def _checked(role: str, part: Any, default: nn.Module) -> Any:
     return part
 
 
-def _check(query: Tensor, keys: Tensor | Prepared, values: Tensor, around: Around) -> tuple[int, ...]:
+def check_inputs(query: Tensor, keys: Tensor | Prepared, values: Tensor, around: Around) -> tuple[int, ...]:
     """The leading axes of the result, once everything fits."""
     key_tensor = keys.keys if isinstance(keys, Prepared) else keys
     for name, tensor in (("query", query), ("keys", key_tensor), ("values", values)):
@@ -348,14 +349,15 @@ def _check(query: Tensor, keys: Tensor | Prepared, values: Tensor, around: Aroun
             got = f"{around.bias.device} and {query.device}"
             cure = "bias.to(query.device)"
             raise ShapeError("bias and query are on different devices", got=got, expected="one", cure=cure)
-        _check_spreads("the bias does not fit the scores", around.bias, (*lead, query.shape[-2], values.shape[-2]))
+        check_spreads("the bias does not fit the scores", around.bias, (*lead, query.shape[-2], values.shape[-2]))
     if around.previous is not None:
         wanted = (*lead, values.shape[-2])
-        _check_spreads("the previous weights do not fit the keys", around.previous, wanted, whole=True)
+        check_spreads("the previous weights do not fit the keys", around.previous, wanted, whole=True)
     return lead
 
 
-def _check_spreads(what: str, tensor: Tensor, shape: tuple[int, ...], *, whole: bool = False) -> None:
+def check_spreads(what: str, tensor: Tensor, shape: tuple[int, ...], *, whole: bool = False) -> None:
+    """`tensor` broadcasts to `shape`; with `whole` it has as many axes."""
     axes = zip(reversed(tensor.shape), reversed(shape), strict=False)
     wrong = tensor.ndim != len(shape) if whole else tensor.ndim > len(shape)
     if wrong or any(have not in (1, want) for have, want in axes):

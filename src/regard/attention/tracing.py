@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 import torch
@@ -20,8 +20,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regard.base import ConfigError, RegardError, ShapeError, parse_json, write_atomically
+from regard.score import Edges
 
 Labels = Sequence[str] | Sequence[Sequence[str]]  # of one sentence, or of each sentence in the batch
+Layer = nn.Module | str | None  # a module, or the name of a function; None for a call of `attend`
 
 _ACTIVE: ContextVar[tuple["Trace", ...]] = ContextVar("regard_trace", default=())
 
@@ -40,9 +42,20 @@ class Beside(Protocol):
         ...
 
 
+class EdgeList(NamedTuple):
+    """The edges that weights [*b e] belong to: numbers of queries and keys, and how many there are of both."""
+
+    pairs: NDArray[Any]  # [2 e]: queries, then keys
+    sizes: tuple[int, int]
+
+
 @dataclass
 class Record:
-    """The weights of one layer, [*b h q k] from heads and [*b q k] without, and the labels of the last two axes."""
+    """The weights of one layer, [*b h q k] from heads and [*b q k] without, and the labels of the last two axes.
+
+    Over an edge list the weights are [*b h e] and [*b e]; `edges` then has the list of each call, and `dense()` the
+    matrices.
+    """
 
     name: str
     calls: list[NDArray[Any]] = field(repr=False)
@@ -50,12 +63,18 @@ class Record:
     rows: Labels | None = field(default=None, repr=False)
     columns: Labels | None = field(default=None, repr=False)
     queries: list[int] | None = None  # the numbers of the rows that were asked for; None: all
+    edges: list["EdgeList"] | None = field(default=None, repr=False)  # one for each call over an edge list
 
     @property
     def weights(self) -> NDArray[Any]:
         """All calls in one array: queries of step-by-step decoding follow each other, missing keys have weight 0."""
         if len(self.calls) == 1:
             return self.calls[0]
+        if self.edges is not None:
+            cure = "read .calls, .edges and .dense(call), or open a trace for each batch"
+            raise ShapeError(
+                f"{self.name} was called over several edge lists", got=f"{len(self.calls)} calls", cure=cure
+            )
         if len({call.shape[:-2] for call in self.calls}) > 1:
             raise ShapeError(
                 f"{self.name} was called with several batch shapes",
@@ -69,8 +88,19 @@ class Record:
     @property
     def axes(self) -> tuple[str, ...]:
         """One letter for each axis, as in docs/notation.md."""
-        tail = ("h", "q", "k") if self.heads else ("q", "k")
+        pairs = ("q", "k") if self.edges is None else ("e",)
+        tail = ("h", *pairs) if self.heads else pairs
         return ("b",) * (self.calls[0].ndim - len(tail)) + tail
+
+    def dense(self, call: int = 0) -> NDArray[Any]:
+        """The weights of one call as matrices [*b q k], also where they were made over an edge list."""
+        weights = self.calls[call]
+        if self.edges is None:
+            return weights
+        (targets, sources), (num_queries, num_keys) = self.edges[call]
+        matrices = np.zeros((*weights.shape[:-1], num_queries, num_keys), dtype=weights.dtype)
+        matrices[..., targets, sources] = weights
+        return matrices if self.queries is None else matrices[..., self.queries, :]
 
     def item(self, batch: int = 0) -> "Record":
         """One sentence of the batch, without its batch axis and cut to its labels."""
@@ -80,6 +110,8 @@ class Record:
         elif self.axes.count("b") > 1:
             weights = weights.reshape(-1, *weights.shape[self.axes.count("b") :])[batch]
         rows, columns = _labels_of(self.rows, batch), _labels_of(self.columns, batch)
+        if self.edges is not None:  # labels are of nodes, and no edge is cut
+            return replace(self, calls=[weights], rows=rows, columns=columns)
         if rows is not None and self.queries is not None:
             rows = [rows[number] for number in self.queries if number < len(rows)]
         weights = weights[..., : None if rows is None else len(rows), : None if columns is None else len(columns)]
@@ -128,6 +160,7 @@ class Trace(Mapping[str, Record]):
                 "queries": record.queries,
                 "shape": list(record.weights.shape),
                 "weights": np.round(record.weights.astype(np.float64), digits).tolist(),
+                **({} if record.edges is None else {"edges": [record.edges[0].pairs.tolist(), record.edges[0].sizes]}),
             }
             for record in self._records.values()
         ]
@@ -151,7 +184,8 @@ class Trace(Mapping[str, Record]):
             for entry in content["records"]:
                 weights = np.asarray(entry["weights"], dtype=np.float32).reshape(entry["shape"])
                 labels = entry["rows"], entry["columns"], entry.get("queries")
-                seen._records[entry["name"]] = Record(entry["name"], [weights], "h" in entry["axes"], *labels)
+                edges = _edges_from_json(entry["edges"], weights) if "edges" in entry else None
+                seen._records[entry["name"]] = Record(entry["name"], [weights], "h" in entry["axes"], *labels, edges)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RegardError("this trace is damaged", got=str(error), expected="what Trace.to_json writes") from error
         return seen
@@ -179,9 +213,9 @@ class Trace(Mapping[str, Record]):
 
         return f"Trace({', '.join(map(line, self._records.values()))})"
 
-    def _name(self, module: nn.Module | None) -> str:
-        if module is None:
-            return "attend"
+    def _name(self, module: Layer) -> str:
+        if module is None or isinstance(module, str):
+            return module or "attend"
         if id(module) not in self._names:
             kind = type(module).__name__.lower()
             self._names[id(module)] = f"{kind}.{self._counts.get(kind, 0)}"
@@ -189,16 +223,25 @@ class Trace(Mapping[str, Record]):
             self._alive.append(module)
         return self._names[id(module)]
 
-    def _wants(self, module: nn.Module | None) -> bool:
+    def _wants(self, module: Layer) -> bool:
         return self._layers == "*" or fnmatch.fnmatchcase(self._name(module), self._layers)
 
-    def _add(self, module: nn.Module | None, weights: NDArray[Any], heads: bool, queries: list[int] | None) -> None:
+    def _add(
+        self,
+        module: Layer,
+        weights: NDArray[Any],
+        heads: bool,
+        queries: list[int] | None,
+        edges: EdgeList | None = None,
+    ) -> None:
         name = self._name(module)
-        if name in self._records:
-            self._records[name].calls.append(weights)
-        else:
-            self._records[name] = Record(name, [weights], heads, queries=queries)
+        if name not in self._records:
+            empty: list[EdgeList] | None = None if edges is None else []
+            self._records[name] = Record(name, [], heads, queries=queries, edges=empty)
             self._apply_labels(self._records[name])
+        self._records[name].calls.append(weights)
+        if edges is not None:
+            cast(list[EdgeList], self._records[name].edges).append(edges)
 
     def _chosen(self, num_queries: int, num_heads: int | None) -> tuple[list[int] | None, list[int] | None]:
         """Rows and heads of a call that were asked for and are there."""
@@ -250,8 +293,8 @@ def trace(
         _ACTIVE.reset(token)
 
 
-def watched(module: nn.Module | None) -> bool:
-    """Whether a trace wants the weights of this layer (None for a call of `attend`)."""
+def watched(module: Layer) -> bool:
+    """Whether a trace wants the weights of this layer."""
     if torch.compiler.is_compiling():
         return False
     active = _ACTIVE.get()
@@ -259,7 +302,7 @@ def watched(module: nn.Module | None) -> bool:
 
 
 def record(
-    module: nn.Module | None,
+    module: Layer,
     weights: Tensor | None,
     beside: Beside | None = None,
     *,
@@ -275,8 +318,36 @@ def record(
             continue
         rows, some = seen._chosen(num_queries, lead[-1] if heads else None)
         kept = cast(Beside, beside)(rows, some) if weights is None else _selected(weights, rows, some)
-        array = kept.detach().to("cpu", torch.promote_types(kept.dtype, torch.float32)).numpy().copy()
-        seen._add(module, array, heads, rows)
+        seen._add(module, _array(kept), heads, rows)
+
+
+def record_edges(module: Layer, weights: Tensor, edges: Edges, *, heads: bool = False) -> None:
+    """Hand weights [*b e], and the edges that they belong to, to the traces that want them."""
+    if weights.is_meta:
+        raise RegardError("a trace of meta tensors", got="tensors without numbers", cure="trace a call with real ones")
+    for seen in _ACTIVE.get():
+        if not seen._wants(module):
+            continue
+        rows, some = seen._chosen(edges.num_queries, weights.shape[-2] if heads else None)
+        kept, pairs = weights if some is None else weights[..., some, :], edges.pairs
+        if rows is not None:
+            chosen = torch.isin(edges.targets, edges.targets.new_tensor(rows))
+            kept, pairs = kept[..., chosen], pairs[:, chosen]
+        listed = EdgeList(pairs.detach().cpu().numpy().copy(), (edges.num_queries, edges.num_keys))
+        seen._add(module, _array(kept), heads, rows, listed)
+
+
+def _array(weights: Tensor) -> NDArray[Any]:
+    """The weights as an array of their own, in float32 or better."""
+    array: NDArray[Any] = weights.detach().to("cpu", torch.promote_types(weights.dtype, torch.float32)).numpy().copy()
+    return array
+
+
+def _edges_from_json(entry: Any, weights: NDArray[Any]) -> list[EdgeList]:
+    pairs, (num_queries, num_keys) = np.asarray(entry[0], dtype=np.int64).reshape(2, -1), entry[1]
+    if pairs.shape[1] != weights.shape[-1]:
+        raise ValueError(f"{weights.shape[-1]} weights for {pairs.shape[1]} edges")
+    return [EdgeList(pairs, (num_queries, num_keys))]
 
 
 def _selected(weights: Tensor, rows: list[int] | None, heads: list[int] | None) -> Tensor:

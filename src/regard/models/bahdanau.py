@@ -19,9 +19,9 @@ from regard.base.ranges import Share, Vocabulary, Width
 from regard.decode import Step
 from regard.models.translator import Memory, Translated, Translator
 from regard.nn import Bidirectional, DeepOutput, Dropout, build_attention
-from regard.nn.batched import ProjectedAdditive, StepContext, StepLinear
+from regard.nn.batched import StepContext, StepLinear
 from regard.nn.recurrent import gru_step
-from regard.score import Additive, Prepared
+from regard.score import Additive, Prepared, ProjectedAdditive
 
 
 @dataclass(frozen=True)

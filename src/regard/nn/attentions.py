@@ -3,7 +3,20 @@
 from regard.align import ALIGNS, Align, Entmax, Hard, LocalMonotonic, LocalPredictive, TopK
 from regard.attention import Attention
 from regard.base.ranges import OneOf
-from regard.score import SCORES, Additive, Concat, Cosine, General, Location, LocationAware, Projected, Score
+from regard.score import (
+    SCORES,
+    Additive,
+    Concat,
+    Concatenation,
+    Cosine,
+    General,
+    GraphAdditive,
+    Location,
+    LocationAware,
+    Projected,
+    ProjectedAdditive,
+    Score,
+)
 
 
 def build_attention(
@@ -42,6 +55,12 @@ def _score(name: str, query_dim: int, key_dim: int, hidden_dim: int, max_keys: i
         return General(query_dim, key_dim)
     if kind is Location:
         return Location(query_dim, max_keys)
+    if kind is ProjectedAdditive:
+        return Projected(ProjectedAdditive(hidden_dim), query_dim, key_dim, hidden_dim)
+    if kind in (Concatenation, GraphAdditive):
+        if query_dim == key_dim:
+            return kind(query_dim)
+        return Projected(kind(hidden_dim), query_dim, key_dim, hidden_dim)
     inner = Cosine(8.0, learned=True) if kind is Cosine else kind()
     return inner if query_dim == key_dim else Projected(inner, query_dim, key_dim, hidden_dim)
 

@@ -18,8 +18,7 @@ from regard.base import RegardError, ShapeError
 from regard.kernels import reasons_against_triton
 from regard.kernels.additive import WIDEST_SINGLE
 from regard.kernels.derivatives import transformed
-from regard.score import Additive, Concat, Dot, General, ScaledDot, Score, additive
-from regard.score.score import AdditiveForm
+from regard.score import Additive, Concat, Dot, General, ProjectedAdditive, ScaledDot, Score
 
 
 class StepLinear:
@@ -71,27 +70,6 @@ class StepLinear:
         self._given.append(x.detach())
         result: Tensor = _Step.apply(x, self._tokens[step], weight, bias)  # type: ignore[no-untyped-call]
         return result
-
-
-class ProjectedAdditive(Score):
-    """The additive score of a query that is projected already: vᵀ tanh(q + U k)."""
-
-    def __init__(self, v: Float[Tensor, " a"]) -> None:
-        super().__init__()
-        self.v = v
-
-    @property
-    def features(self) -> int:
-        """The width of query and keys."""
-        return self.v.numel()
-
-    def as_additive(self, query: Tensor, keys: Tensor) -> AdditiveForm:
-        """The query as it is."""
-        return AdditiveForm(query, keys, self.v.to(keys.dtype))
-
-    def compare(self, query: Tensor, keys: Tensor) -> Tensor:
-        """Scores of queries against prepared keys."""
-        return additive(*self.as_additive(query, keys))
 
 
 class StepContext:

@@ -5,52 +5,21 @@ y_i = 1/C(x) Σ_j f(x_i, x_j) g(x_j) (eq. 1) is score → align → context, and
 gaussian             f = exp(x_iᵀ x_j)           C = Σ_j f            dot score, softmax
 embedded_gaussian    f = exp(θ(x_i)ᵀ φ(x_j))     C = Σ_j f            dot score, softmax
 dot                  f = θ(x_i)ᵀ φ(x_j)          C = number of keys   dot score, a share for each key
-concatenation        f = ReLU(wᵀ [θ_i, φ_j])     C = number of keys   the score below, a share for each key
+concatenation        f = ReLU(wᵀ [θ_i, φ_j])     C = number of keys   concatenation, a share for each key
 """
 
 import math
 
-import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.align import Softmax
+from regard.align import Share, Softmax
 from regard.attention import Attention
 from regard.base import ConfigError, ShapeError, did_you_mean
-from regard.score import Dot, Prepared, ScaledDot, Score
-from regard.score.score import product, wide
+from regard.score import Concatenation, Dot, ScaledDot
 
 KINDS = ("gaussian", "embedded_gaussian", "dot", "concatenation")
-
-
-def share(scores: Float[Tensor, "*b q k"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*b q k"]:
-    """w_ij = e_ij / N, N the number of keys that may be attended to: no softmax, and weights of any sign.
-
-    >>> share(torch.tensor([[1.0, -3.0]]))
-    tensor([[ 0.5000, -1.5000]])
-    """
-    if mask is None:
-        return scores / scores.shape[-1]
-    allowed = mask.expand(scores.shape)
-    return (scores / allowed.sum(-1, keepdim=True).clamp(min=1)).masked_fill(~allowed, 0.0)
-
-
-class Concatenation(Score):
-    """e_ij = ReLU(wᵀ [q_i, k_j]) (eq. 5). wᵀ [q, k] = uᵀ q + vᵀ k, so no pair is ever laid side by side."""
-
-    def __init__(self, dim: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(2, dim))  # u and v
-        nn.init.normal_(self.weight, std=0.01)
-
-    def prepare(self, keys: Tensor) -> Prepared:
-        """vᵀ k_j: [*b k 1]."""
-        return Prepared(product(keys, self.weight[1:]))
-
-    def compare(self, query: Tensor, keys: Tensor) -> Tensor:
-        """Scores of queries against prepared keys."""
-        return torch.relu(product(query, self.weight[:1]) + wide(keys).mT)
 
 
 class NonLocal(nn.Module):
@@ -131,9 +100,9 @@ def _positions(x: Tensor) -> Tensor:
 
 def _attention(kind: str, inner: int, scaled: bool) -> Attention:
     if kind == "concatenation":
-        return Attention(Concatenation(inner), share)
+        return Attention(Concatenation(inner), Share())
     if kind == "dot":
-        return Attention(Dot(), share)
+        return Attention(Dot(), Share())
     return Attention(ScaledDot() if scaled else Dot(), Softmax())
 
 

@@ -4,10 +4,12 @@ The menu below is the registry: a name for settings and the command line, and th
 Any callable `(query, keys) -> scores` is a score too; the classes add projections and `prepare`.
 """
 
-from regard.score.additive import Additive, Concat, additive
+from regard.score.additive import Additive, Concat, ProjectedAdditive, additive
 from regard.score.cosine import Cosine, cosine
 from regard.score.distance import Distance, gaussian_kernel, inverse_distance
 from regard.score.dot import Dot, General, ScaledDot, dot, general, scaled_dot
+from regard.score.edge import Edges
+from regard.score.halves import Concatenation, GraphAdditive, graph_additive
 from regard.score.location import Location, LocationAware, location
 from regard.score.projected import Projected
 from regard.score.score import DotForm, Prepared, Score
@@ -18,6 +20,9 @@ SCORES: dict[str, type[Score]] = {
     "general": General,
     "additive": Additive,
     "concat": Concat,
+    "projected_additive": ProjectedAdditive,
+    "graph_additive": GraphAdditive,
+    "concatenation": Concatenation,
     "cosine": Cosine,
     "location": Location,
     "location_aware": LocationAware,
@@ -29,15 +34,19 @@ __all__ = [
     "SCORES",
     "Additive",
     "Concat",
+    "Concatenation",
     "Cosine",
     "Distance",
     "Dot",
     "DotForm",
+    "Edges",
     "General",
+    "GraphAdditive",
     "Location",
     "LocationAware",
     "Prepared",
     "Projected",
+    "ProjectedAdditive",
     "ScaledDot",
     "Score",
     "additive",
@@ -45,6 +54,7 @@ __all__ = [
     "dot",
     "gaussian_kernel",
     "general",
+    "graph_additive",
     "inverse_distance",
     "location",
     "scaled_dot",

@@ -103,3 +103,37 @@ class Concat(Score):
     def extra_repr(self) -> str:
         """The three widths."""
         return f"query_dim={self.query_dim}, key_dim={self.key_dim}, hidden_dim={self.weight.shape[0]}"
+
+
+class ProjectedAdditive(Score):
+    """e_ij = vᵀ tanh(q_i + k_j) for query and keys that are projected already, by a layer that does more than that.
+
+    `v` is the vector itself, such as that of another score, or its width; then it is learnt here.
+    """
+
+    def __init__(self, v: Float[Tensor, " a"] | int) -> None:
+        super().__init__()
+        if isinstance(v, int):
+            check_positive("ProjectedAdditive", width=v)
+            bound = math.sqrt(1 / v)
+            v = nn.Parameter(torch.empty(v).uniform_(-bound, bound))
+        self.v = v
+
+    @property
+    def features(self) -> int:
+        """The width of query and keys."""
+        return self.v.numel()
+
+    def as_additive(self, query: Tensor, keys: Tensor) -> AdditiveForm:
+        """Query and keys as they are."""
+        for name, tensor in (("query", query), ("keys", keys)):
+            check_width(name, tensor, self.v.numel(), cure="ProjectedAdditive(v) takes both sides as wide as v")
+        return AdditiveForm(query, keys, self.v.to(keys.dtype))
+
+    def compare(self, query: Tensor, keys: Tensor) -> Tensor:
+        """Scores of queries against keys."""
+        return additive(*self.as_additive(query, keys))
+
+    def extra_repr(self) -> str:
+        """The width."""
+        return str(self.v.numel())

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from regard.base import ConfigError
 from regard.kernels.derivatives import transformed, with_second_derivative
+from regard.score.edge import Edges
 from regard.score.score import Score, check_positive, check_same_width, wide_alike
 
 
@@ -41,7 +42,10 @@ def _plain_squares(query: Tensor, keys: Tensor) -> Tensor:
 
 
 def _plain_distance(query: Tensor, keys: Tensor) -> Tensor:
-    squares = _plain_squares(query, keys)
+    return _root(_plain_squares(query, keys))
+
+
+def _root(squares: Tensor) -> Tensor:
     is_zero = squares == 0
     return squares.masked_fill(is_zero, 1.0).sqrt().masked_fill(is_zero, 0.0)  # with the derivative 0 there
 
@@ -54,7 +58,10 @@ def inverse_distance(
     >>> inverse_distance(torch.tensor([[360.0]]), torch.tensor([[350.0], [364.0], [360.0]]))
     tensor([[0.1000, 0.2500,    inf]])
     """
-    distance = _distance(query, keys)
+    return _inverse(_distance(query, keys), log)
+
+
+def _inverse(distance: Tensor, log: bool) -> Tensor:
     hit = distance <= torch.finfo(distance.dtype).max ** -0.5  # nearer than that, 1/distance² is not a number
     away = torch.where(hit, 1.0, distance)  # never divide by zero, not even in the backward pass
     return torch.where(hit, math.inf, -away.log() if log else away.reciprocal())
@@ -68,7 +75,11 @@ def gaussian_kernel(
     >>> gaussian_kernel(torch.tensor([[0.0]]), torch.tensor([[0.0], [2.0]]), log=True)
     tensor([[-0., -2.]])
     """
-    exponent = -_squared_distance(query, keys) / (2 * bandwidth**2)
+    return _gaussian(_squared_distance(query, keys), bandwidth, log)
+
+
+def _gaussian(squares: Tensor, bandwidth: float, log: bool) -> Tensor:
+    exponent = -squares / (2 * bandwidth**2)
     return exponent if log else exponent.exp()
 
 
@@ -88,6 +99,15 @@ class Distance(Score):
         if self.kernel == "inverse":
             return inverse_distance(query, keys, log=self.log)
         return gaussian_kernel(query, keys, bandwidth=self.bandwidth, log=self.log)
+
+    def compare_edges(self, query: Tensor, keys: Tensor, edges: Edges) -> Tensor:
+        """Kernel of the pairs of an edge list."""
+        check_same_width("Distance", query, keys)
+        query, keys = wide_alike(query, keys)
+        squares = (edges.at_targets(query) - edges.at_sources(keys)).square().sum(-1)
+        if self.kernel == "inverse":
+            return _inverse(_root(squares), self.log)
+        return _gaussian(squares, self.bandwidth, self.log)
 
     def extra_repr(self) -> str:
         """Kernel, bandwidth, logarithm."""

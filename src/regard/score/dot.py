@@ -37,7 +37,7 @@ def scaled_dot(query: Float[Tensor, "*#b q d"], keys: Float[Tensor, "*#b k d"]) 
 
 
 def general(
-    query: Float[Tensor, "*#b q d"], keys: Float[Tensor, "*#b k e"], weight: Float[Tensor, "d e"]
+    query: Float[Tensor, "*#b q d"], keys: Float[Tensor, "*#b k f"], weight: Float[Tensor, "d f"]
 ) -> Float[Tensor, "*#b q k"]:
     """e_ij = q_iᵀ W k_j: query and keys may differ in width.
 

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from regard.base import ConfigError, ShapeError
 from regard.score.additive import additive
-from regard.score.score import Prepared, Score, check_positive, check_type, check_width, product
+from regard.score.edge import Edges
+from regard.score.score import Prepared, Score, check_positive, check_type, check_width, product, wide_alike
 
 
 def location(
@@ -40,6 +41,16 @@ class Location(Score):
             "query", query, self.weight.shape[1], cure="Location(query_dim, max_keys) takes the query width first"
         )
         return location(query, self.weight, keys.shape[-2])
+
+    def compare_edges(self, query: Tensor, keys: Tensor, edges: Edges) -> Tensor:
+        """Scores of the pairs of an edge list; −∞ for keys beyond the table."""
+        check_width(
+            "query", query, self.weight.shape[1], cure="Location(query_dim, max_keys) takes the query width first"
+        )
+        query, table = wide_alike(query, self.weight)
+        rows = table.index_select(0, edges.sources.clamp(max=table.shape[0] - 1))
+        scores = (edges.at_targets(query) * rows).sum(-1)
+        return scores.masked_fill(edges.sources >= table.shape[0], -math.inf)
 
     def extra_repr(self) -> str:
         """Width and table size."""

@@ -4,6 +4,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from regard.score.edge import Edges
 from regard.score.score import AdditiveForm, DotForm, Prepared, Score, check_positive, check_type, check_width
 
 
@@ -19,6 +20,7 @@ class Projected(Score):
         self.score = score
         self.needs = score.needs  # type: ignore[misc]  # that of the score inside, and so on
         self.is_dot, self.is_additive = score.is_dot, score.is_additive  # type: ignore[misc]
+        self.has_edge_form = score.has_edge_form  # type: ignore[misc]
         self.to_query = nn.Linear(query_dim, dim, bias=False)  # W
         self.to_keys = nn.Linear(key_dim, dim, bias=False)  # U
 
@@ -31,6 +33,10 @@ class Projected(Score):
     def compare(self, query: Tensor, keys: Tensor, **history: Any) -> Tensor:
         """Scores of projected queries against prepared keys."""
         return self.score.compare(self._project(query), keys, **history)
+
+    def compare_edges(self, query: Tensor, keys: Tensor, edges: Edges) -> Tensor:
+        """Scores of the pairs of an edge list, after the projections."""
+        return self.score.compare_edges(self._project(query), keys, edges)
 
     def as_dot(self, query: Tensor, keys: Tensor) -> DotForm:
         """The form of the score inside."""

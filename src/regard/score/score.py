@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from regard.base import ConfigError, ShapeError
 from regard.kernels.derivatives import without_autocast
+from regard.score.edge import Edges
 
 
 class Prepared(NamedTuple):
@@ -33,17 +34,22 @@ class AdditiveForm(NamedTuple):
 
 
 class Score(nn.Module):
-    """`score(query, keys)` gives one number for each pair: [*b q d], [*b k e] → [*b q k].
+    """`score(query, keys)` gives one number for each pair: [*b q d], [*b k f] → [*b q k].
 
     A new score writes `compare`, and `prepare` if part of the work depends on the keys alone. Nothing is
     remembered in the module: what `prepare` returns belongs to the caller, so one module serves many memories.
 
     `needs` names what a score takes from history: `"previous"` is the weights of the query before, [*b k].
+
+    `score.on_edges(query, keys, edges)` gives the numbers of the pairs of an edge list alone, [*b e]. Scores that are
+    dot products or additive have this form by themselves; another one writes `compare_edges`, if it judges each pair
+    by itself.
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
     is_dot: ClassVar[bool] = False  # whether `as_dot` holds for this class; found out when a class is made
     is_additive: ClassVar[bool] = False  # the same of `as_additive`
+    has_edge_form: ClassVar[bool] = False  # the same of `compare_edges`
 
     def __init_subclass__(cls) -> None:
         """A class has a form if its `as_dot` or `as_additive` is as new as its `compare` and `forward`."""
@@ -52,14 +58,27 @@ class Score(nn.Module):
         newest = next(kind for kind in cls.__mro__ if (forms | {"compare", "forward"}) & set(vars(kind)))
         if newest is not Score:
             cls.is_dot, cls.is_additive = ("as_dot" in vars(newest)), ("as_additive" in vars(newest))
+        pairwise = next(kind for kind in cls.__mro__ if {"compare_edges", "compare", "forward"} & set(vars(kind)))
+        own = pairwise is not Score and "compare_edges" in vars(pairwise)
+        cls.has_edge_form = own or cls.is_dot or cls.is_additive
 
-    def prepare(self, keys: Float[Tensor, "*#b k e"]) -> Prepared:
+    def prepare(self, keys: Float[Tensor, "*#b k f"]) -> Prepared:
         """The part of the work that depends on the keys alone."""
         return Prepared(keys)
 
     def compare(self, query: Tensor, keys: Tensor) -> Tensor:
         """Scores of queries [*b q d] against prepared keys [*b k a]."""
         raise NotImplementedError(f"{type(self).__name__} must define compare(query, prepared_keys)")
+
+    def compare_edges(self, query: Tensor, keys: Tensor, edges: Edges) -> Tensor:
+        """Scores [*b e] of the pairs of an edge list, from queries [*b q d] and prepared keys [*b k a]."""
+        if self.is_dot:
+            form = self.as_dot(query, keys)
+            scores = edge_product(form.query, form.keys, edges)
+            return scores if form.scale == 1.0 else scores * form.scale
+        additive_form = self.as_additive(query, keys)
+        mixed = torch.tanh(edges.at_targets(wide(additive_form.query)) + edges.at_sources(wide(additive_form.keys)))
+        return product(mixed, additive_form.v.unsqueeze(0)).squeeze(-1)
 
     def as_dot(self, query: Tensor, keys: Tensor) -> DotForm:
         """This score as a scaled dot product with prepared keys, for scores that are one (`is_dot`)."""
@@ -78,6 +97,20 @@ class Score(nn.Module):
         """Scores [*b q k]; `keys` may be raw or prepared."""
         prepared = keys if isinstance(keys, Prepared) else self.prepare(keys)
         return self.compare(query, prepared.keys, **history)
+
+    def on_edges(self, query: Tensor, keys: Tensor | Prepared, edges: Edges) -> Tensor:
+        """Scores [*b e] of the pairs of an edge list; `keys` may be raw or prepared. No tensor of all pairs is made."""
+        if not self.has_edge_form:
+            raise ConfigError(
+                f"{type(self).__name__} has no edge form",
+                expected="a score that judges each pair by itself",
+                cure="define compare_edges(query, keys, edges), or use attend(…, mask=edges.mask())",
+            )
+        prepared = keys if isinstance(keys, Prepared) else self.prepare(keys)
+        for name, tensor, size in (("query", query, edges.num_queries), ("keys", prepared.keys, edges.num_keys)):
+            if tensor.shape[-2] != size:
+                raise ShapeError(f"{name} and edges do not fit", got=tensor.shape[-2], expected=f"{size} items")
+        return self.compare_edges(query, prepared.keys, edges)
 
 
 def wide(x: Tensor) -> Tensor:
@@ -109,6 +142,12 @@ def product(query: Tensor, keys: Tensor) -> Tensor:
     query, keys = wide_alike(query, keys)
     with without_autocast(query.device):
         return query @ keys.mT
+
+
+def edge_product(query: Tensor, keys: Tensor, edges: Edges) -> Tensor:
+    """q_i · k_j for the pairs of an edge list, [*b e], in float32 or better."""
+    query, keys = wide_alike(query, keys)
+    return (edges.at_targets(query) * edges.at_sources(keys)).sum(-1)
 
 
 def check_width(name: str, tensor: Tensor, width: int, *, cure: str) -> None:
