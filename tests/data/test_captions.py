@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from regard.base import ConfigError
-from regard.data import BOS, EOS, PAD, Batch, Pair
+from regard.data import BOS, EOS, PAD, Pair, TokenBatch
 from regard.data.captions import CaptionBatches
 from regard.data.parallel import DataError
 
@@ -24,7 +24,7 @@ def pairs(pictures: int = 23, *, seed: int = 0) -> list[Pair]:
     return [found[number] for number in random.permutation(len(found))]
 
 
-def one_epoch(batches: CaptionBatches) -> list[Batch]:
+def one_epoch(batches: CaptionBatches) -> list[TokenBatch]:
     return list(islice(batches, batches.epoch_length()))
 
 
@@ -149,7 +149,7 @@ def test_states_of_something_else() -> None:
         CaptionBatches(pairs(22), batch_size=12, captions=3),
         CaptionBatches(pairs(), batch_size=12, captions=4),
     ):
-        with pytest.raises(DataError, match="this state is of other data"):
+        with pytest.raises(DataError, match=r"this state is of other batches \(data\)"):
             other.load_state_dict(state)
     with pytest.raises(DataError, match="other batches: got position 7; expected 0 to 6"):
         batches.load_state_dict(state | {"position": 7})

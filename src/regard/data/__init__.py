@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from regard.data.batch import Batch, Pair, TokenBatches, collate, evaluation_batches
+from regard.data.batches import Batches
 from regard.data.canvas import Canvas, paint
 from regard.data.captions import CaptionBatches
 from regard.data.digits import mnist
@@ -33,6 +33,7 @@ from regard.data.text import (
     normalize,
     tokenize,
 )
+from regard.data.tokens import Pair, TokenBatch, TokenBatches, collate, evaluation_batches
 
 CORPORA: dict[str, Callable[..., Any]] = {
     "tatoeba_plain": tatoeba_plain,
@@ -50,7 +51,7 @@ __all__ = [
     "SOURCES",
     "SPECIALS",
     "UNK",
-    "Batch",
+    "Batches",
     "Box",
     "Canvas",
     "CaptionBatches",
@@ -63,6 +64,7 @@ __all__ = [
     "Pictures",
     "Source",
     "SubwordCodec",
+    "TokenBatch",
     "TokenBatches",
     "Vocabulary",
     "WordCodec",

@@ -13,17 +13,16 @@ from hashlib import blake2b
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from regard.base import ConfigError
-from regard.data.batch import Batch, Pair, collate
+from regard.data.batches import Batches, Numbers
 from regard.data.parallel import DataError
+from regard.data.tokens import Pair, TokenBatch, collate
 
-Numbers = NDArray[np.int64]
 BUCKET = 16  # batches whose pictures are sorted by length together
 
 
-class CaptionBatches:
+class CaptionBatches(Batches[TokenBatch]):
     """Batches without end, epoch after epoch, shuffled by `seed` and epoch: `captions` captions of each picture.
 
     A pair is ([number of the picture], ids of a caption). An epoch has each picture once, with captions that are drawn
@@ -39,6 +38,8 @@ class CaptionBatches:
     `state_dict` after a batch is the exact position: what follows `load_state_dict` is what would have followed.
     """
 
+    cure = "resume with the captions, the batch_size, and as many captions of each picture, that the run began with"
+
     def __init__(
         self,
         pairs: Iterable[Pair],
@@ -50,78 +51,31 @@ class CaptionBatches:
         world: int = 1,
         fit: int | None = None,
     ) -> None:
+        super().__init__(seed=seed, rank=rank, world=world)
         if captions < 1:
             raise ConfigError("CaptionBatches captions", got=captions, expected="1 or more")
-        if not 0 <= rank < world:
-            raise ConfigError("CaptionBatches rank", got=f"rank {rank} of {world}", expected="0 to world − 1")
         if batch_size < captions * world:
             got, cure = f"{batch_size} for {captions} captions on {world} ranks", "raise batch_size"
             raise ConfigError("CaptionBatches batch_size", got=got, expected="a picture for each rank", cure=cure)
-        if seed < 0:
-            raise ConfigError("CaptionBatches seed", got=seed, expected="0 or more")
         if fit is not None and fit < 1:
             raise ConfigError("CaptionBatches fit", got=fit, expected="1 or more")
-        self.pictures, self.captions, self.rank, self.world = batch_size // captions, captions, rank, world
-        self.seed, self.epoch, self.position, self.fit = seed, 0, 0, fit
+        self.pictures, self.captions, self.fit = batch_size // captions, captions, fit
         self._pairs = [(tuple(source), tuple(target)) for source, target in pairs]
         self._order, self._counts = _by_picture([source for source, _ in self._pairs])
         self._lengths = np.array([len(target) for _, target in self._pairs], np.int64)
         if len(self._counts) < world:
             got = f"{len(self._counts)} pictures and {world} ranks"
             raise DataError("too few pairs to make batches of", got=got, expected="a picture for each rank")
-        self._planned: tuple[int, int, list[Numbers]] | None = None
 
-    def epoch_length(self) -> int:
-        """How many batches an epoch has, on every rank."""
-        return min(-(-len(self._counts) // self.pictures), len(self._counts) // self.world)
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The checksum of all pairs, and of how many captions a picture has in a batch."""
+        return {"data": self._checksum}
 
-    def state_dict(self) -> dict[str, Any]:
-        """Where we are: this many batches of this epoch have been given out, and of which data."""
-        return {"epoch": self.epoch, "position": self.position, "seed": self.seed, "data": self._checksum}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from `state_dict`, on the same data with the same settings."""
-        missing = {"epoch", "position", "seed"} - set(state)
-        if missing:
-            expected = "epoch, position, seed"
-            raise DataError("this is not the state of CaptionBatches", got=sorted(state), expected=expected)
-        if state.get("data") != self._checksum:
-            cure = "resume with the captions, and as many of each picture, that the run began with"
-            raise DataError("this state is of other data", cure=cure)
-        if not 0 <= int(state["position"]) <= self.epoch_length():
-            got, expected = f"position {state['position']}", f"0 to {self.epoch_length()}"
-            cure = "resume with the batch_size of the first run"
-            raise DataError("this state is of other batches", got=got, expected=expected, cure=cure)
-        self.epoch, self.position, self.seed = int(state["epoch"]), int(state["position"]), int(state["seed"])
-
-    def __iter__(self) -> "CaptionBatches":
-        return self
-
-    def __next__(self) -> Batch:
-        if self.position >= self.epoch_length():
-            self.epoch, self.position = self.epoch + 1, 0
-        rows = self._batches()[self.position][self.rank :: self.world].ravel().tolist()
-        self.position += 1
-        batch = replace(collate([self._pairs[row] for row in rows], source_eos=False), indices=rows)
-        if self.fit is None:
-            return batch
-        full = -(-self.pictures // self.world) * self.captions
-        return batch.fitted(rows=full, multiple=self.fit)
-
-    @cached_property
-    def _checksum(self) -> str:
-        """Of all pairs, and of how many captions a picture has in a batch."""
-        ids = np.array([number for pair in self._pairs for side in pair for number in (len(side), *side)], np.int64)
-        return blake2b(ids.tobytes() + str(self.captions).encode(), digest_size=8).hexdigest()
-
-    def _batches(self) -> list[Numbers]:
-        """The global batches of this epoch, planned once: pairs [p c], a row for each picture."""
-        if self._planned is None or self._planned[:2] != (self.seed, self.epoch):
-            self._planned = (self.seed, self.epoch, self._plan())
-        return self._planned[2]
-
-    def _plan(self) -> list[Numbers]:
-        random, count = np.random.default_rng([self.seed, self.epoch]), self.epoch_length()
+    def cut(self, epoch: int) -> list[Numbers]:
+        """Pairs [p c], a row for each picture, in batches of nearly one size, in random order."""
+        random = self.random(epoch)
+        count = min(-(-len(self._counts) // self.pictures), len(self._counts) // self.world)
         shuffled = random.permutation(self._drawn(random))[: count * self.pictures]
         longest = self._lengths[shuffled].max(1)
         cuts = len(shuffled) * np.arange(count + 1) // count  # each batch has as many, give or take one
@@ -129,6 +83,20 @@ class CaptionBatches:
         order = shuffled[np.lexsort((longest, bucket))]
         batches = np.split(order, cuts[1:-1])
         return [batches[number] for number in random.permutation(count)]
+
+    def collate(self, rows: Numbers) -> TokenBatch:
+        """The captions of these pictures, one after the other, padded to few shapes if asked."""
+        indices = rows.ravel().tolist()
+        batch = replace(collate([self._pairs[row] for row in indices], source_eos=False), indices=indices)
+        if self.fit is None:
+            return batch
+        full = -(-self.pictures // self.world) * self.captions
+        return batch.fitted(rows=full, multiple=self.fit)
+
+    @cached_property
+    def _checksum(self) -> str:
+        ids = np.array([number for pair in self._pairs for side in pair for number in (len(side), *side)], np.int64)
+        return blake2b(ids.tobytes() + str(self.captions).encode(), digest_size=8).hexdigest()
 
     def _drawn(self, random: np.random.Generator) -> Numbers:
         """For each picture some of its captions, without a second time before each had its first."""

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from regard.base import ConfigError, RegardError, check_settings, did_you_mean, followed, inside, write_atomically
 from regard.base.ranges import BatchSize, Count, Few, Margin, Share, VocabularySize, Weight
-from regard.data import BOS, EOS, PAD, UNK, Batch, Pair, TokenBatches, Vocabulary, evaluation_batches
+from regard.data import BOS, EOS, PAD, UNK, Pair, TokenBatch, TokenBatches, Vocabulary, evaluation_batches
 from regard.data.captions import CaptionBatches
 from regard.data.flickr8k import Captions, caption_tokens, flickr8k, read_captions, split_captions
 from regard.data.images import Box, fit_box, read_image
@@ -185,7 +185,7 @@ class Captioning:
         fit = None if config.fit is None else (-(-config.batch_size // world), config.fit)
         return TokenBatches(pairs, source_eos=False, fit=fit, **options)
 
-    def loss(self, model: Callable[..., Any], batch: Batch) -> Loss:
+    def loss(self, model: Callable[..., Any], batch: TokenBatch) -> Loss:
         """Σ over captions of −log p(y | a) + λ Σ_i (1 − Σ_t α_ti)², which is N times the paper's mean (14).
 
         No step after <eos> counts. Hard attention adds the gradient of its reward (11) in place of what the sampled

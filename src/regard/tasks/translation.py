@@ -26,11 +26,11 @@ from regard.base.ranges import BatchSize, Count, Few, Range, Share, VocabularySi
 from regard.data import (
     CORPORA,
     PAD,
-    Batch,
     Codec,
     Pair,
     ParallelText,
     SubwordCodec,
+    TokenBatch,
     TokenBatches,
     WordCodec,
     codec_from_json,
@@ -158,7 +158,7 @@ class Translation:
             fit=None if config.fit is None else (config.batch_size or 16, config.fit),
         )
 
-    def loss(self, model: Callable[..., Any], batch: Batch) -> Loss:
+    def loss(self, model: Callable[..., Any], batch: TokenBatch) -> Loss:
         """Cross entropy with smoothed labels, summed over the tokens of the batch; with `consistency` of two passes."""
         smoothing, weight = self.config.smoothing, self.config.consistency
         if not weight:
@@ -252,7 +252,7 @@ class Translation:
             count += batch.num_tokens
         return total.item() / max(count, 1)
 
-    def _held_out(self, split: str) -> list[Batch]:
+    def _held_out(self, split: str) -> list[TokenBatch]:
         return evaluation_batches(self._encoded(split), max_tokens=4096)
 
     @property
