@@ -343,8 +343,8 @@ def test_the_checksum_is_computed_once(
     monkeypatch.setenv("REGARD_DATA", str(tmp_path / "given"))
     path = give(tmp_path / "given", CONTENT)
     counted: list[Path] = []
-    real = download._sha256
-    monkeypatch.setattr(download, "_sha256", lambda path: counted.append(path) or real(path))  # type: ignore[func-returns-value]
+    real = download.file_sha256
+    monkeypatch.setattr(download, "file_sha256", lambda path: counted.append(path) or real(path))  # type: ignore[func-returns-value]
     find(NAME)
     find(NAME)
     assert counted == [path]

@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from regard.base import ConfigError, RegardError, write_atomically
+from regard.base import ConfigError, RegardError, file_sha256, write_atomically
 from regard.data.sources import SOURCES, Source
 
 try:
@@ -111,16 +111,11 @@ def _checked(path: Path, source: Source) -> Path:
     with suppress(OSError):  # no stamp
         if stamp.read_bytes() == seen:
             return path
-    if (found := _sha256(path)) != wanted:
+    if (found := file_sha256(path)) != wanted:
         raise DownloadError(f"{path} has the wrong sha256", got=found, expected=wanted, cure=cure)
     with suppress(OSError):  # a cache that cannot be written costs time, nothing else
         write_atomically(stamp, seen)
     return path
-
-
-def _sha256(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _may_fetch(source: Source) -> None:
@@ -159,7 +154,7 @@ def _fetch(source: Source, path: Path, progress: Progress | None) -> None:
                 if _size(part) > before:
                     continue
                 break
-            if (found := _sha256(part)) == source.sha256:
+            if (found := file_sha256(part)) == source.sha256:
                 os.replace(part, path)
                 return
             bad = path.with_name(path.name + ".bad")

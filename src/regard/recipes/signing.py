@@ -15,7 +15,7 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from regard.base import Unfollowed
+from regard.base import Unfollowed, part_beside
 from regard.data.download import cache_folder
 
 PATHS = ("source_file", "target_file", "caption_file", "folder", "weights", "start")  # settings that name files
@@ -82,7 +82,7 @@ def _key(*, new: bool) -> bytes | None:
 def _make(path: Path) -> None:
     """A key that only this user may read; of two processes that make one at once, the first wins."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
+    part = part_beside(path)
     handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with open(handle, "wb") as file:
