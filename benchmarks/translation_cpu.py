@@ -24,7 +24,8 @@ from hugging_face import SMOOTHING, build_peer, copy_weights, parameter_pairs, p
 from timing import append, ratio, side_by_side
 from torch import Tensor, nn
 
-from regard.data import BOS, EOS, PAD, Pair, SubwordCodec, TokenBatch, TokenBatches, collate, tatoeba_plain
+from regard.data import BOS, EOS, PAD, Pair, SubwordCodec, TokenBatch, TokenBatches, collate
+from regard.datasets.tatoeba_plain import tatoeba_plain
 from regard.decode import beam_search
 from regard.models import Transformer, TransformerConfig
 from regard.nn import token_loss

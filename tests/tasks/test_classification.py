@@ -13,14 +13,13 @@ from torch import Tensor, nn
 
 from regard.base import ConfigError, RegardError, override
 from regard.data.canvas import Canvas
-from regard.data.digits import digits
 from regard.data.pictures import END, IGNORE, Pictures, Rows
 from regard.models.classifier import Classified, Convolutional, ConvolutionalConfig
 from regard.models.dram import DRAM, DRAMConfig
 from regard.models.dt_ram import DTRAM, DTRAMConfig
 from regard.models.ram import RAM, RAMConfig
 from regard.tasks import ClassificationConfig, Gazing
-from regard.tasks.classification import DATASETS, Classification
+from regard.tasks.classification import Classification
 from regard.train import Train, train
 
 NAMES = tuple("0123456789")
@@ -360,7 +359,6 @@ def test_the_sample_is_a_data_set(tmp_path: Path) -> None:
     (tmp_path / "pictures.json").write_text('{"classes": 3}')
     with pytest.raises(RegardError, match=r"pictures.json cannot be read: got .*\. Cure: restore it, or train anew"):
         Classification.load(tmp_path, mine.config)
-    assert DATASETS["digits"] is digits
 
 
 @pytest.mark.parametrize("kind", ["ram", "dram", "dt_ram", "conv"])

@@ -1,6 +1,6 @@
 """`regard list`: every recipe beside the number that it is compared with, task by task."""
 
-from regard.data import SOURCES
+from regard.datasets import DATASETS
 from regard.recipes import RECIPES
 from regard.recipes.figures import data_folder
 from regard.recipes.ledger import OURS, lines
@@ -32,7 +32,6 @@ def listing() -> None:
     print("\nregard train RECIPE [--set train.steps=500 model.align=entmax …]")
 
 
-def _is_own(folder: str) -> bool:
-    """Whether no address publishes the files of a data set."""
-    urls = [source.url for name, source in SOURCES.items() if name.partition("/")[0] == folder]
-    return bool(urls) and not any(urls)
+def _is_own(name: str) -> bool:
+    """Whether the user must bring the files of a data set."""
+    return name in DATASETS and DATASETS[name].access == "bring"

@@ -14,13 +14,12 @@ from jaxtyping import Float, Int, Shaped
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.base import ConfigError, RegardError, check_settings, did_you_mean, followed, inside, write_atomically
+from regard.base import ConfigError, RegardError, check_settings, followed, inside, write_atomically
 from regard.base.ranges import BatchSize, Count, Few, Margin, Share, VocabularySize, Weight
 from regard.data import BOS, EOS, PAD, UNK, Pair, TokenBatch, TokenBatches, Vocabulary, evaluation_batches
-from regard.data.captions import CaptionBatches
-from regard.data.flickr8k import Captions, caption_tokens, flickr8k, read_captions, split_captions
+from regard.data.captions import CaptionBatches, Captions, caption_tokens, read_captions, split_captions
 from regard.data.images import Box, fit_box, read_image
-from regard.data.shapes import shapes
+from regard.datasets import DATASETS, choose
 from regard.decode import Hypothesis
 from regard.metrics.captions import caption_bleu, score_captions
 from regard.nn.loss import token_loss
@@ -29,7 +28,6 @@ from regard.tasks.features import CHUNK, EncoderConfig, Viewer
 from regard.tasks.search import Search, check_search, find_best, search_signature
 from regard.tasks.task import Loss, Progress, Score
 
-DATASETS: dict[str, Callable[[], dict[str, Captions]]] = {"flickr8k": flickr8k, "shapes": shapes}
 VOCABULARY = "vocabulary.json"
 Picture = str | Path | bytes | NDArray[np.uint8]
 
@@ -108,7 +106,8 @@ class Captioning:
         """Train, valid and test sets by name, read when they are first asked for; pictures are read later."""
         config = self.config
         if config.dataset != "files":
-            return DATASETS[config.dataset]()
+            splits: dict[str, Captions] = choose(DATASETS, "captions", config.dataset, setting="task.dataset").read()
+            return splits
         if config.caption_file is None or config.folder is None:
             cure = "task.caption_file=captions.tsv task.folder=pictures"
             raise ConfigError("dataset='files' needs a file and a folder", cure=cure)
@@ -387,10 +386,8 @@ def _device(model: nn.Module) -> torch.device:
 
 def _check(config: CaptioningConfig) -> None:
     check_search(config.search)
-    known = [*DATASETS, "files"]
-    if config.dataset not in known:
-        cure = did_you_mean(config.dataset, known)
-        raise ConfigError("task.dataset", got=repr(config.dataset), expected=f"one of {', '.join(known)}", cure=cure)
+    if config.dataset != "files":
+        choose(DATASETS, "captions", config.dataset, setting="task.dataset", besides=("files",))
     if not config.captions_per_picture <= config.batch_size:
         got, expected = config.captions_per_picture, f"1 to task.batch_size, which is {config.batch_size}"
         raise ConfigError("task.captions_per_picture", got=got, expected=expected)

@@ -21,8 +21,6 @@ from torch import Tensor, nn
 
 from regard.base import ConfigError, RegardError, did_you_mean, fill, read_json, write_atomically
 from regard.data import Pictures, paint
-from regard.data.cifar10 import cifar10
-from regard.data.digits import digits, mnist
 from regard.data.pictures import (
     END,
     IGNORE,
@@ -34,12 +32,11 @@ from regard.data.pictures import (
     random_erasures,
     random_turns,
 )
-from regard.data.svhn import svhn
+from regard.datasets import DATASETS, choose
 from regard.tasks.judging import ClassificationConfig, Gazing, judge
 from regard.tasks.task import Loss, Progress, Score
 
 Splits = dict[str, Pictures]
-DATASETS: dict[str, Callable[[], Splits]] = {"digits": digits, "mnist": mnist, "svhn": svhn, "cifar10": cifar10}
 AT_ONCE = 1000  # pictures, where nothing is learnt
 FACTS = "pictures.json"  # in a run folder
 
@@ -72,7 +69,8 @@ class Classification:
     @cached_property
     def splits(self) -> Splits:
         """Train, valid and test sets by name, read when they are first asked for."""
-        return DATASETS[self.config.dataset]()
+        splits: Splits = choose(DATASETS, "pictures", self.config.dataset, setting="task.dataset").read()
+        return splits
 
     @property
     def tests(self) -> list[str]:
@@ -351,10 +349,7 @@ def _judging(model: nn.Module) -> Iterator[None]:
 
 
 def _check(config: ClassificationConfig) -> None:
-    if config.dataset not in DATASETS:
-        cure = did_you_mean(config.dataset, DATASETS)
-        expected = f"one of {', '.join(DATASETS)}"
-        raise ConfigError("task.dataset", got=repr(config.dataset), expected=expected, cure=cure)
+    choose(DATASETS, "pictures", config.dataset, setting="task.dataset")
     if config.canvas.size is not None and (config.crop is not None or config.mirror):
         got = f"canvas.size={config.canvas.size}, crop={config.crop}, mirror={config.mirror}"
         raise ConfigError("a canvas is neither cropped nor mirrored", got=got, cure="task.crop=none task.mirror=false")

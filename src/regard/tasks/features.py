@@ -23,14 +23,13 @@ from torch import Tensor
 
 from regard.base import RegardError, check_settings, followed, replacing
 from regard.base.ranges import Pixels, Range
+from regard.data.captions import Captions
 from regard.data.download import cache_folder, find
-from regard.data.flickr8k import Captions
 from regard.data.images import fit_image, read_image
 from regard.nn.checksum import tensors_checksum
-from regard.nn.efficientnet import TOP, Backbone, Patches, efficientnet_lite0
+from regard.nn.efficientnet import TOP, WEIGHTS, Backbone, Patches, efficientnet_lite0
 from regard.tasks.task import Progress
 
-PUBLISHED = "efficientnet_lite0/efficientnet-lite0-57934424.pth"
 FILE = "encoder.safetensors"  # in a run folder
 CHUNK = 64  # pictures at a time
 Stage = Annotated[int, Range(least=1, most=TOP)]
@@ -87,7 +86,7 @@ class Viewer:
     def weights_file(self) -> Path:
         """Where the weights are."""
         if self.config.weights is None:
-            return find(PUBLISHED)
+            return find(WEIGHTS)
         return Path(followed(self.config.weights, cure=f"restore {FILE} in the run folder"))
 
     @cached_property

@@ -24,7 +24,6 @@ from regard.base import (
 )
 from regard.base.ranges import BatchSize, Count, Few, Range, Share, VocabularySize
 from regard.data import (
-    CORPORA,
     PAD,
     Codec,
     Pair,
@@ -37,9 +36,9 @@ from regard.data import (
     evaluation_batches,
     read_parallel,
     split_by_source,
-    tatoeba_plain_references,
     tokenize,
 )
+from regard.datasets import DATASETS, choose
 from regard.metrics import bleu, bleu_by_length, chrf, tokenized_bleu
 from regard.nn import token_divergence, token_loss
 from regard.tasks.search import Prediction, Search, check_search, translate_texts
@@ -54,7 +53,7 @@ SOURCE, TARGET = "source.json", "target.json"  # in a run folder
 class TranslationConfig:
     """Which text, in which units, in which batches; how to search and to judge."""
 
-    corpus: str = "tatoeba_plain"  # of CORPORA, or "files"
+    corpus: str = "tatoeba_plain"  # of DATASETS, or "files"
     source: str = "en"
     target: str = "fr"
     source_file: str | None = None  # corpus="files": two files line by line, or one with tabs
@@ -239,8 +238,9 @@ class Translation:
 
     def references(self, split: str) -> list[list[str]]:
         """Every reference of every sentence of a split."""
-        if self.config.corpus == "tatoeba_plain" and split in ("valid", "test") and not self._own:
-            return tatoeba_plain_references(split)
+        dataset = None if self._own else DATASETS.get(self.config.corpus)
+        if dataset is not None and dataset.references is not None and split in ("valid", "test"):
+            return dataset.references(split)
         return [[line] for line in self.text(split).target]
 
     def _mean_loss(self, model: nn.Module, split: str, device: torch.device) -> float:
@@ -262,7 +262,8 @@ class Translation:
     def text(self, split: str) -> ParallelText:
         """The pairs of a split; "newstest2008" to "newstest2014" are there for the languages that they have."""
         if re.fullmatch(r"newstest20\d\d", split):  # out of domain, for whoever asks
-            return CORPORA["newstest"](int(split[-4:]), self.config.source, self.config.target)  # type: ignore[no-any-return]
+            languages = {"source": self.config.source, "target": self.config.target}
+            return DATASETS["newstest"].read(split=split, **languages)  # type: ignore[no-any-return]
         if split in self.splits:
             return self.splits[split]
         known = [*self.splits, "newstest2014"]
@@ -288,13 +289,8 @@ def read_splits(config: TranslationConfig) -> Splits:
         pairs = read_parallel(source, target, on_bad=config.on_bad)
         held_out = min(2000, max(1, pairs.size // 20))
         return {str(name): text for name, text in split_by_source(pairs, valid=held_out, test=held_out).items()}
-    if config.corpus == "tatoeba_plain":
-        _check_languages(config, [("en", "fr")])
-        return CORPORA["tatoeba_plain"]()  # type: ignore[no-any-return]
-    if config.corpus == "tatoeba":
-        _check_languages(config, [("en", "fr"), ("en", "de")])
-        return CORPORA["tatoeba"](config.target)  # type: ignore[no-any-return]
-    splits: Splits = CORPORA[config.corpus](config.source, config.target)
+    dataset = choose(DATASETS, "parallel text", config.corpus, setting="task.corpus", besides=("files",))
+    splits: Splits = dataset.read(source=config.source, target=config.target)
     return splits
 
 
@@ -325,18 +321,9 @@ def _codec(path: Path) -> Codec:
 
 def _check(config: TranslationConfig) -> None:
     check_search(config.search)
-    known = [name for name in CORPORA if name != "newstest"] + ["files"]
-    if config.corpus not in known:
-        cure = did_you_mean(config.corpus, known)
-        raise ConfigError("task.corpus", got=repr(config.corpus), expected=f"one of {', '.join(known)}", cure=cure)
+    if config.corpus != "files":
+        choose(DATASETS, "parallel text", config.corpus, setting="task.corpus", besides=("files",))
     if config.units == "words" and config.joint:
         raise ConfigError(
             "task.joint is for sub-words", got="units='words'", cure="task.joint=false, or task.units=bpe"
         )
-
-
-def _check_languages(config: TranslationConfig, known: list[tuple[str, str]]) -> None:
-    if (config.source, config.target) not in known:
-        got = f"{config.source} → {config.target}"
-        expected = " or ".join(f"{source} → {target}" for source, target in known)
-        raise ConfigError(f"languages of {config.corpus}", got=got, expected=expected)
