@@ -8,9 +8,9 @@ It reads `tatoeba/fra.txt.xz` (of 2020-08-23) through `regard.datasets.tatoeba`,
   1,000 most frequent French words (tokens of `regard.data.text.tokenize`, in lower case, with a letter or digit), and
 - that have 3 to 20 words on either side.
 
-It writes `src/regard/datasets/corpora/tatoeba_en_fr_plain.tsv.xz`: English, French and attribution, parted by tabs, in the
-order of the source. The attribution is the numbers and owners of the two sentences at tatoeba.org, `2877272 CM 1158250
-Wittydev`. The same source gives the same lines.
+It writes `src/regard/datasets/corpora/tatoeba_en_fr_plain.tsv.xz`: English, French and attribution, parted by tabs, in
+the order of the source. The attribution is the numbers and owners of the two sentences at tatoeba.org, such as
+`2877272 CM 1158250 Wittydev`. The same source gives the same lines.
 """
 
 import lzma
