@@ -29,8 +29,8 @@ from torch.distributions import Normal
 from updates import Updates
 
 from regard.data.canvas import Canvas, paint
-from regard.data.digits import digits
 from regard.data.pictures import Pictures, Rows
+from regard.datasets.digits import digits
 from regard.models.ram import RAM, ram_60
 from regard.nn.retina import retina
 from regard.tasks import Loss

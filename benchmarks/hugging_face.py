@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from regard.attention import MultiHead
 from regard.attention.position import sinusoid
-from regard.data import BOS, EOS, PAD, Batch
+from regard.data import BOS, EOS, PAD, TokenBatch
 from regard.models import Transformer, TransformerConfig
 from regard.models.translator import Translated
 from regard.tasks import Loss, Translation, TranslationConfig
@@ -164,6 +164,6 @@ class PeerTask(Translation):
         super().__init__(TranslationConfig(), splits={})
         self.total = summed_loss if mode is None else torch.compile(summed_loss, dynamic=True, mode=mode)
 
-    def loss(self, model: Callable[..., Any], batch: Batch) -> Loss:
+    def loss(self, model: Callable[..., Any], batch: TokenBatch) -> Loss:
         """The loss of one batch."""
         return Loss(self.total(model, batch.source, batch.source_lengths, batch.inputs, batch.targets))

@@ -22,7 +22,7 @@ from timing import append, ratio, side_by_side
 from torch import Tensor, nn
 from updates import Updates
 
-from regard.data import Batch
+from regard.data import TokenBatch
 from regard.models import Bahdanau, BahdanauConfig, Luong, LuongConfig
 from regard.models.translator import Translated
 from regard.tasks import Translation, TranslationConfig
@@ -66,7 +66,7 @@ WAYS = {
 }
 
 
-def batches(batch: int, length: int, words: int) -> Iterator[Batch]:
+def batches(batch: int, length: int, words: int) -> Iterator[TokenBatch]:
     """Random sentences of full length, always the same ones in the same order."""
     chance = torch.Generator().manual_seed(0)
 
@@ -76,7 +76,7 @@ def batches(batch: int, length: int, words: int) -> Iterator[Batch]:
     lengths = torch.full((batch,), length)
     while True:
         source, target = sentences(), sentences()
-        yield Batch(source, lengths, torch.roll(target, 1, 1), target, lengths, list(range(batch)))
+        yield TokenBatch(source, lengths, torch.roll(target, 1, 1), target, lengths, list(range(batch)))
 
 
 class Case:

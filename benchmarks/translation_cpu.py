@@ -24,7 +24,8 @@ from hugging_face import SMOOTHING, build_peer, copy_weights, parameter_pairs, p
 from timing import append, ratio, side_by_side
 from torch import Tensor, nn
 
-from regard.data import BOS, EOS, PAD, Batch, Pair, SubwordCodec, TokenBatches, collate, tatoeba_plain
+from regard.data import BOS, EOS, PAD, Pair, SubwordCodec, TokenBatch, TokenBatches, collate
+from regard.datasets.tatoeba_plain import tatoeba_plain
 from regard.decode import beam_search
 from regard.models import Transformer, TransformerConfig
 from regard.nn import token_loss
@@ -35,18 +36,18 @@ BEAMS, LEAST_SHARE = 5, 0.95  # of translations that must be equal
 
 Rows = list[dict[str, object]]
 Search = Callable[..., list[list[int]]]
-Logits = Callable[[nn.Module, Batch], Tensor]
+Logits = Callable[[nn.Module, TokenBatch], Tensor]
 LossOf = Callable[[Tensor, Tensor], Tensor]
 
 
 # ── training ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def our_logits(model: nn.Module, batch: Batch) -> Tensor:
+def our_logits(model: nn.Module, batch: TokenBatch) -> Tensor:
     return model(batch.source, batch.source_lengths, batch.inputs).logits
 
 
-def their_logits(model: nn.Module, batch: Batch) -> Tensor:
+def their_logits(model: nn.Module, batch: TokenBatch) -> Tensor:
     mask = (batch.source != PAD).long()
     return model(batch.source, attention_mask=mask, decoder_input_ids=batch.inputs, use_cache=False).logits
 
@@ -59,7 +60,7 @@ def trainer(
     model: nn.Module,
     logits: Logits,
     loss: LossOf,
-    batches: Iterator[Batch],
+    batches: Iterator[TokenBatch],
     *,
     bf16: bool = False,
 ) -> Callable[[], float]:
@@ -99,7 +100,7 @@ def training_rows(ours: Transformer, theirs: nn.Module, pairs: list[Pair], asked
     return table("training", "target tokens/s", seconds, tokens)
 
 
-def same_result(ours: Transformer, theirs: nn.Module, batch: Batch) -> None:
+def same_result(ours: Transformer, theirs: nn.Module, batch: TokenBatch) -> None:
     """No figure without a right result: logits and gradients of both, beside Marian in float64."""
     real = batch.targets != PAD
 
@@ -125,7 +126,7 @@ def same_result(ours: Transformer, theirs: nn.Module, batch: Batch) -> None:
 # ── decoding ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def our_search(model: Transformer, batch: Batch, *, steps: int, eos: int = EOS) -> list[list[int]]:
+def our_search(model: Transformer, batch: TokenBatch, *, steps: int, eos: int = EOS) -> list[list[int]]:
     with torch.inference_mode():
         state = model.init_state(model.encode(batch.source, batch.source_lengths))
         found = beam_search(model, state, batch=len(batch), bos=BOS, eos=eos, beams=BEAMS, max_steps=steps)
@@ -133,7 +134,7 @@ def our_search(model: Transformer, batch: Batch, *, steps: int, eos: int = EOS) 
 
 
 def their_search(
-    model: Any, batch: Batch, *, steps: int, eos: int = EOS, early_stopping: bool = False
+    model: Any, batch: TokenBatch, *, steps: int, eos: int = EOS, early_stopping: bool = False
 ) -> list[list[int]]:
     options = {"num_beams": BEAMS, "do_sample": False, "length_penalty": 0.0, "early_stopping": early_stopping}
     with torch.inference_mode():

@@ -41,7 +41,7 @@ from timing import append, ratio, side_by_side
 from torch import nn
 from updates import Updates
 
-from regard.data import PAD, Batch
+from regard.data import PAD, TokenBatch
 from regard.models import Transformer
 from regard.recipes import RECIPES, Recipe, build_model, change
 from regard.tasks import Translation
@@ -138,20 +138,20 @@ class Bench:
             nudge(model, nudged)
         return Updates(model, task, settings, self.device), here if way.owner == "regard" else there
 
-    def batches(self, size: int, number: int) -> list[Batch]:
+    def batches(self, size: int, number: int) -> list[TokenBatch]:
         """Some batches of an epoch on the device, full ones, lengths padded to multiples of 8."""
         task = Translation(replace(self.recipe.task, batch_size=size), codecs=self.task.codecs, splits=self.task.splits)
         stream = task.batches(seed=0)
         epoch = [batch for batch in (next(stream) for _ in range(stream.epoch_length())) if len(batch) == size]
         return [batch.to(self.device) for batch in epoch[:: max(1, len(epoch) // number)][:number]]
 
-    def new_shapes(self, ways: list[Way], number: int, seen: list[int]) -> dict[Way, list[Batch]]:
+    def new_shapes(self, ways: list[Way], number: int, seen: list[int]) -> dict[Way, list[TokenBatch]]:
         """For each way its own batches of about 4,096 padded tokens, each with a number of pairs that nobody has seen.
 
         Every shape that a kernel is prepared for has the number of pairs in it, so each of these is a new one.
         """
         most = 256 if self.small else 4096
-        by_pairs: dict[int, Batch] = {}
+        by_pairs: dict[int, TokenBatch] = {}
         for tokens in range(most, most // 2, -max(1, most // 128)):
             changed = replace(self.recipe.task, batch_size=None, batch_tokens=tokens, fit=None)
             stream = Translation(changed, codecs=self.task.codecs, splits=self.task.splits).batches(seed=0)
@@ -171,7 +171,7 @@ class Bench:
 
 
 def results_of(
-    bench: Bench, way: Way, batch: Batch, *, exact: bool = False, nudged: int | None = None
+    bench: Bench, way: Way, batch: TokenBatch, *, exact: bool = False, nudged: int | None = None
 ) -> dict[str, torch.Tensor | list[torch.Tensor]]:
     """Logits of the real targets, and all gradients as the first update sees them; without dropout and clipping."""
     run, parameters = bench.updates(way, training=False, exact=exact, nudged=nudged)
@@ -182,7 +182,7 @@ def results_of(
     return {"logits": logits, "gradients": run.gradients(parameters)}
 
 
-def gate(bench: Bench, ways: list[Way], batch: Batch) -> None:
+def gate(bench: Bench, ways: list[Way], batch: TokenBatch) -> None:
     """Refuse what computes something else than the peer in float64."""
     by_precision: dict[str, list[Way]] = {"float32": [Way("regard", "eager", "float32")]}
     for way in ways:
@@ -203,7 +203,7 @@ def gate(bench: Bench, ways: list[Way], batch: Batch) -> None:
     bench.gated = True
 
 
-def gate_marian(bench: Bench, ways: list[Way], batch: Batch) -> None:
+def gate_marian(bench: Bench, ways: list[Way], batch: TokenBatch) -> None:
     """Marian has its norms after the layers: it is compared with our model of that kind, in float32."""
     ours = bench.transformer(False)
     theirs = build_peer(ours.config)

@@ -20,7 +20,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 RANK = {
     "base": 0,
     "kernels": 0.5, "score": 1, "align": 1, "data": 1, "metrics": 1,
-    "attention": 2,
+    "attention": 2, "datasets": 2,
     "nn": 3, "decode": 3, "viz": 3,
     "models": 4, "tasks": 4,
     "train": 5,

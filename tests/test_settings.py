@@ -21,7 +21,7 @@ from sizes import WORDS, few_pictures, tiny
 from regard.base import RegardError, from_json, override, to_json
 from regard.base.ranges import Range
 from regard.data import Canvas, Vocabulary, WordCodec
-from regard.data.shapes import shapes
+from regard.datasets.shapes import shapes
 from regard.models import MODELS
 from regard.recipes import RECIPES, Recipe, build_model, build_task, change
 from regard.tasks import TASKS, Captioning, EncoderConfig, Gazing, Search, Translation, translate_texts

@@ -30,7 +30,7 @@ from tqdm import tqdm
 
 from regard import api
 from regard.base import RegardError
-from regard.data.shapes import shapes
+from regard.datasets.shapes import shapes
 from regard.recipes import RECIPES, Recipe, change, load_recipe, with_files
 from regard.train import load_checkpoint, load_tensors
 from regard.train.lock import check_free

@@ -2,15 +2,15 @@
 
     python tools/make_tatoeba_plain.py
 
-It reads `tatoeba/fra.txt.xz` (of 2020-08-23) through `regard.data.download.find`, and keeps the pairs
+It reads `tatoeba/fra.txt.xz` (of 2020-08-23) through `regard.datasets.tatoeba`, and keeps the pairs
 
 - whose English words are among the 1,000 most frequent English words of the file, and whose French words are among its
   1,000 most frequent French words (tokens of `regard.data.text.tokenize`, in lower case, with a letter or digit), and
 - that have 3 to 20 words on either side.
 
-It writes `src/regard/data/corpora/tatoeba_en_fr_plain.tsv.xz`: English, French and attribution, parted by tabs, in the
-order of the source. The attribution is the numbers and owners of the two sentences at tatoeba.org, `2877272 CM 1158250
-Wittydev`. The same source gives the same lines.
+It writes `src/regard/datasets/corpora/tatoeba_en_fr_plain.tsv.xz`: English, French and attribution, parted by tabs, in
+the order of the source. The attribution is the numbers and owners of the two sentences at tatoeba.org, such as
+`2877272 CM 1158250 Wittydev`. The same source gives the same lines.
 """
 
 import lzma
@@ -23,8 +23,9 @@ from regard.base import write_atomically
 from regard.data.download import find
 from regard.data.parallel import read_lines
 from regard.data.text import tokenize
+from regard.datasets.tatoeba import SOURCES
 
-OUTPUT = Path(__file__).parents[1] / "src" / "regard" / "data" / "corpora" / "tatoeba_en_fr_plain.tsv.xz"
+OUTPUT = Path(__file__).parents[1] / "src" / "regard" / "datasets" / "corpora" / "tatoeba_en_fr_plain.tsv.xz"
 NUM_WORDS = 1000
 MIN_LENGTH, MAX_LENGTH = 3, 20
 ATTRIBUTION = re.compile(r"CC-BY 2\.0 \(France\) Attribution: tatoeba\.org #(\d+) \((\S+)\) & #(\d+) \((\S+)\)")
@@ -32,7 +33,7 @@ ATTRIBUTION = re.compile(r"CC-BY 2\.0 \(France\) Attribution: tatoeba\.org #(\d+
 
 def main() -> None:
     """Read, choose, write."""
-    rows = [line.split("\t") for line in read_lines(find("tatoeba/fra.txt.xz"))]
+    rows = [line.split("\t") for line in read_lines(find(SOURCES["tatoeba/fra.txt.xz"]))]
     english, french = ([words(row[side]) for row in rows] for side in (0, 1))
     plain_english, plain_french = frequent(english), frequent(french)
     lines = [

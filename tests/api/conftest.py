@@ -10,9 +10,9 @@ import torch
 
 from regard import api
 from regard.data import Pictures
-from regard.data.shapes import shapes
+from regard.datasets import DATASETS
+from regard.datasets.shapes import shapes
 from regard.recipes import RECIPES, Recipe, change, with_files
-from regard.tasks import classification
 
 SETTINGS = [
     *(f"model.{name}_dim=8" for name in ("embed", "hidden", "align", "maxout")),
@@ -85,7 +85,7 @@ def _colours() -> Iterator[None]:
         return {name: Pictures(images, labels, names) for name in ("train", "valid", "test")}
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(classification.DATASETS, "cifar10", splits)
+        patch.setitem(DATASETS, "cifar10", replace(DATASETS["cifar10"], read=splits))
         yield
 
 

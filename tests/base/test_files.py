@@ -8,7 +8,7 @@ import pytest
 
 import regard
 from regard.base import RegardError, Unfollowed, followed, inside, parse_json, read_json, write_atomically
-from regard.base.files import MAX_DEPTH
+from regard.base.files import MAX_DEPTH, file_sha256, part_beside, replacing, whole_path
 
 
 @pytest.mark.parametrize(("content", "data"), [("é→\n", "é→\n".encode()), (b"\x00\xff", b"\x00\xff"), ("", b"")])
@@ -60,6 +60,45 @@ def test_permissions_follow_the_umask(tmp_path: Path, umask: int, mode: int) -> 
     finally:
         os.umask(before)
     assert path.stat().st_mode & 0o777 == mode
+
+
+def test_a_file_that_another_function_writes(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    with replacing(path) as part:
+        part.write_text("new")
+        assert (part.parent, whole_path(part), path.exists()) == (tmp_path, path, False)
+    assert path.read_text() == "new"
+
+    def stopped() -> None:
+        with replacing(path) as part:
+            part.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stopped()
+    assert [child.name for child in tmp_path.iterdir()] == ["a.txt"]
+    assert path.read_text() == "new"
+
+
+def test_parts_have_names_of_their_own() -> None:
+    path = Path("run/log.jsonl")
+    parts = {part_beside(path) for _ in range(100)}
+    assert len(parts) == 100
+    assert {whole_path(part) for part in parts} == {path}
+    for other in ("run/.hidden", "run/a.part", ".b.0123.part", "."):
+        assert whole_path(Path(other)) == Path(other)
+
+
+def test_checksum_of_a_file(tmp_path: Path) -> None:
+    """The example of FIPS 180-2, appendix B.1."""
+    (tmp_path / "a").write_bytes(b"abc")
+    assert file_sha256(tmp_path / "a") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+
+
+def test_files_are_hashed_and_named_in_one_place() -> None:
+    for path in Path(regard.__file__).parent.rglob("*.py"):
+        if path.name != "files.py":
+            assert not re.search(r"file_digest|token_hex\(6\)", path.read_text()), path
 
 
 # ── what others may have made ───────────────────────────────────────────────────────────────────────────────────────

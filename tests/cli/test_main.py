@@ -119,8 +119,8 @@ MISTAKES = {  # a command, and what it says; {here} is the folder where it runs
     # evaluation
     "evaluate run --split tst": "unknown split: got 'tst'; expected one of train, valid, test, newstest2014. "
     "Cure: did you mean 'test'?",
-    "evaluate run --split newstest2014": "wmt_newstest/newstest2014.en-fr.en.gz is not here, and no address publishes "
-    f"it. {BRING} wmt_newstest/newstest2014.en-fr.en.gz below a folder, and let REGARD_DATA name that folder.",
+    "evaluate run --split newstest2014": "wmt_newstest/newstest2014.en-fr.en.gz cannot be downloaded automatically. "
+    f"{BRING} wmt_newstest/newstest2014.en-fr.en.gz below a folder, and let REGARD_DATA name that folder.",
     "evaluate run --beam 0": "beams: got 0; expected 1 or more",
     "evaluate run --set max_ratio=inf": "max_ratio: got inf; expected 0 to 100",
     # translation

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from regard.data.shapes import shapes
+from regard.datasets.shapes import shapes
 
 NOUNS = {"cat": "chat", "dog": "chien", "bird": "oiseau", "fish": "poisson", "man": "homme", "girl": "fille"}
 VERBS = {"sees": "voit", "likes": "aime", "eats": "mange", "finds": "trouve"}

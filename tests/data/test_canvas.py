@@ -7,8 +7,8 @@ import torch
 
 from regard.base import ConfigError
 from regard.data.canvas import Canvas, paint
-from regard.data.digits import digits
 from regard.data.pictures import Pictures
+from regard.datasets.digits import digits
 
 NAMES = tuple("0123456789")
 

@@ -1,7 +1,8 @@
-"""Batches of captions: those of a picture together, each picture once an epoch, few shapes, exact positions."""
+"""Captions: words, folders of one's own, sound and broken; batches with those of a picture together, few shapes."""
 
 from collections import Counter
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,8 @@ import pytest
 import torch
 
 from regard.base import ConfigError
-from regard.data import BOS, EOS, PAD, Batch, Pair
-from regard.data.captions import CaptionBatches
+from regard.data import BOS, EOS, PAD, Pair, TokenBatch
+from regard.data.captions import CaptionBatches, Captions, Zip, caption_tokens, read_captions, split_captions
 from regard.data.parallel import DataError
 
 
@@ -24,7 +25,7 @@ def pairs(pictures: int = 23, *, seed: int = 0) -> list[Pair]:
     return [found[number] for number in random.permutation(len(found))]
 
 
-def one_epoch(batches: CaptionBatches) -> list[Batch]:
+def one_epoch(batches: CaptionBatches) -> list[TokenBatch]:
     return list(islice(batches, batches.epoch_length()))
 
 
@@ -149,7 +150,7 @@ def test_states_of_something_else() -> None:
         CaptionBatches(pairs(22), batch_size=12, captions=3),
         CaptionBatches(pairs(), batch_size=12, captions=4),
     ):
-        with pytest.raises(DataError, match="this state is of other data"):
+        with pytest.raises(DataError, match=r"this state is of other batches \(data\)"):
             other.load_state_dict(state)
     with pytest.raises(DataError, match="other batches: got position 7; expected 0 to 6"):
         batches.load_state_dict(state | {"position": 7})
@@ -171,3 +172,112 @@ def test_wrong_settings() -> None:
         CaptionBatches([], batch_size=4, captions=2)
     with pytest.raises(DataError, match="the source of a caption is its picture: got 2 numbers in pair 0"):
         CaptionBatches([([1, 2], [7])], batch_size=4, captions=2)
+
+
+# ── words ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("A dog 's black-and-white ball , on the GRASS .", "a dog 's black-and-white ball on the grass"),
+        ("The man's dog doesn't bark!", "the man 's dog does n't bark"),
+        ('A boy in a "Superman" shirt (number 7).', "a boy in a superman shirt number 7"),
+        (" . , ", ""),
+    ],
+)
+def test_words_of_a_caption(text: str, tokens: str) -> None:
+    assert caption_tokens(text) == tokens.split()
+
+
+# ── one's own ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def own(folder: Path, lines: str, *pictures: str) -> tuple[Path, Path]:
+    (folder / "pictures" / "deep").mkdir(parents=True)
+    for name in pictures:
+        (folder / "pictures" / name).write_bytes(name.encode())
+    (folder / "captions.tsv").write_text(lines)
+    return folder / "captions.tsv", folder / "pictures"
+
+
+def test_a_folder_with_captions(tmp_path: Path) -> None:
+    lines = "a.png\tA dog .\nb.jpg#0\tA cat\nb.jpg#1\tTwo cats\ndeep/c.png\tA cow\n"
+    found = read_captions(*own(tmp_path, lines, "a.png", "b.jpg", "deep/c.png", "notes.txt"))
+    assert found.names == ("a.png", "b.jpg", "deep/c.png")
+    assert found.captions == (("A dog .",), ("A cat", "Two cats"), ("A cow",))
+    assert found.read("deep/c.png") == b"deep/c.png"
+    assert found.dropped == {}
+
+
+@pytest.mark.parametrize(
+    ("line", "reason", "got"),
+    [
+        ("no tab at all", "no tab", "'no tab at all'"),
+        ("a.png\t . ", "no caption", "a.png"),
+        ("\ta dog", "no picture is named", "a dog"),
+        ("lost.png\ta dog", "a picture that is not there", "lost.png"),
+        ("../a.png\ta dog", "a picture outside the folder", "../a.png"),
+        ("/etc/a.png\ta dog", "a picture outside the folder", "/etc/a.png"),
+    ],
+)
+def test_bad_lines(tmp_path: Path, line: str, reason: str, got: str) -> None:
+    places = own(tmp_path, f"a.png\tA dog\n{line}\n", "a.png")
+    with pytest.raises(DataError, match=rf"captions\.tsv, line 2: {reason}: got .*{got}.*on_bad='drop'"):
+        read_captions(*places)
+    found = read_captions(*places, on_bad="drop")
+    assert found.names == ("a.png",)
+    assert found.dropped == {reason: 1}
+
+
+def test_pictures_without_a_caption(tmp_path: Path) -> None:
+    places = own(tmp_path, "a.png\tA dog\n", "a.png", "b.png", "deep/c.webp", ".hidden.png")
+    with pytest.raises(DataError, match=r"a picture without a caption in .*: got b\.png and 1 more"):
+        read_captions(*places)
+    assert read_captions(*places, on_bad="drop").dropped == {"a picture without a caption": 2}
+
+
+def test_nothing_to_read(tmp_path: Path) -> None:
+    file, folder = own(tmp_path, "x\n", "a.png")
+    with pytest.raises(DataError, match="no caption is left"):
+        read_captions(file, folder, on_bad="drop")
+    with pytest.raises(DataError, match="no folder with pictures: got nothing"):
+        read_captions(file, tmp_path / "none")
+    with pytest.raises(DataError, match=r"none\.tsv: cannot be read"):
+        read_captions(tmp_path / "none.tsv", folder)
+
+
+@pytest.mark.bare
+def test_a_wrong_wish(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="on_bad: got 'skip'"):
+        read_captions("x", tmp_path, on_bad="skip")  # type: ignore[arg-type]
+
+
+def test_the_signature_follows_the_pictures(tmp_path: Path) -> None:
+    places = own(tmp_path, "a.png\tA dog\n", "a.png")
+    before = read_captions(*places).signature
+    assert read_captions(*places).signature == before
+    (places[1] / "a.png").write_bytes(b"another picture")
+    assert read_captions(*places).signature != before
+
+
+def test_splits_do_not_depend_on_the_order() -> None:
+    def made(names: list[str]) -> dict[str, Captions]:
+        captions = Captions(tuple(names), tuple((f"a {name}",) for name in names), str.encode, "x")
+        return split_captions(captions, valid=3, test=2)
+
+    names = [f"{i}.png" for i in range(20)]
+    one, other = made(names), made(names[::-1])
+    sizes: dict[str, Any] = {name: len(split) for name, split in one.items()}
+    assert sizes == {"train": 15, "valid": 3, "test": 2}
+    assert {name: set(split.names) for name, split in one.items()} == {n: set(s.names) for n, s in other.items()}
+    assert one["valid"].captions[0] == (f"a {one['valid'].names[0]}",)
+    with pytest.raises(DataError, match="nothing is left to train on"):
+        made(names[:5])
+
+
+def test_a_broken_zip(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    path.write_bytes(b"PK no zip")
+    with pytest.raises(DataError, match=r"x\.zip: cannot be read"):
+        Zip(path)("a")

@@ -80,7 +80,7 @@ def test_a_state_of_other_batches() -> None:
     batches = RowBatches(7, batch_size=4)
     with pytest.raises(DataError, match="not the state of RowBatches"):
         batches.load_state_dict({"position": 3})
-    with pytest.raises(DataError, match=r"other batches \(batch_size\): got 4; expected 5"):
+    with pytest.raises(DataError, match=r"other batches \(batch_size\): got 5; expected 4"):
         batches.load_state_dict(RowBatches(7, batch_size=5).state_dict())
 
 

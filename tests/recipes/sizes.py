@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from regard.data import Pictures, Vocabulary, WordCodec
-from regard.data.shapes import shapes
+from regard.datasets.shapes import shapes
 from regard.models import MODELS
 from regard.recipes import RECIPES, Recipe, build_model, change
 from regard.tasks import Captioning, Classification, EncoderConfig, Translation

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.base import ConfigError
-from regard.data.shapes import shapes
+from regard.datasets.shapes import shapes
 from regard.tasks.captioned_pictures import CaptionedPictures, CaptionedPictureSettings
 from regard.tasks.features import EncoderConfig
 

@@ -14,9 +14,9 @@ from torch.nn.functional import cross_entropy
 
 from regard.base import ConfigError
 from regard.data import EOS, PAD, Vocabulary
-from regard.data.flickr8k import Captions, caption_tokens
+from regard.data.captions import Captions, caption_tokens
 from regard.data.images import Box
-from regard.data.shapes import Painter, paint, shapes
+from regard.datasets.shapes import Painter, paint, shapes
 from regard.decode import Shared, Step
 from regard.models import ShowAttendTell, ShowAttendTellConfig
 from regard.nn.efficientnet import Backbone, efficientnet_lite0
@@ -455,7 +455,7 @@ def test_given_words_are_used() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"dataset": "coco"}, r"task\.dataset: got 'coco'; expected one of flickr8k, shapes, files"),
+        ({"dataset": "coco"}, r"task\.dataset: got 'coco'; expected one of flickr8k, shapes, .*files"),
         ({"smoothing": 1.0}, r"task\.smoothing: got 1\.0"),
         ({"doubly_stochastic": -1.0}, r"task\.doubly_stochastic: got -1\.0"),
         ({"finetune": True}, r"task\.finetune: got patches"),

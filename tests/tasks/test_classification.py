@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from regard.base import ConfigError, RegardError, override
 from regard.data.canvas import Canvas
-from regard.data.digits import digits
 from regard.data.pictures import END, IGNORE, Pictures, Rows
 from regard.models.classifier import Classified, Convolutional, ConvolutionalConfig
 from regard.models.dram import DRAM, DRAMConfig
@@ -21,7 +20,6 @@ from regard.models.dt_ram import DTRAM, DTRAMConfig
 from regard.models.ram import RAM, RAMConfig
 from regard.tasks import ClassificationConfig, GlimpseSettings
 from regard.tasks.classification import Classification
-from regard.tasks.shown_pictures import DATASETS
 from regard.train import Train, train
 
 NAMES = tuple("0123456789")
@@ -321,7 +319,7 @@ def test_pictures_of_users() -> None:
     [
         (
             {"dataset": "mnsit"},
-            "task.dataset: got 'mnsit'; expected one of digits, mnist, svhn, cifar10. Cure: did you mean",
+            "task.dataset: got 'mnsit'; expected one of digits, mnist, .*Cure: did you mean",
         ),
         ({"smoothing": 1.0}, "task.smoothing: got 1.0"),
         ({"discount": 1.5}, "task.discount: got 1.5; expected 0 to 1"),
@@ -361,7 +359,6 @@ def test_the_sample_is_a_data_set(tmp_path: Path) -> None:
     (tmp_path / "pictures.json").write_text('{"classes": 3}')
     with pytest.raises(RegardError, match=r"pictures.json cannot be read: got .*\. Cure: restore it, or train anew"):
         Classification.load(tmp_path, mine.config)
-    assert DATASETS["digits"] is digits
 
 
 @pytest.mark.parametrize("kind", ["ram", "dram", "dt_ram", "conv"])

@@ -10,9 +10,9 @@ from safetensors.torch import save_file
 from torch import nn
 
 from regard.base import ConfigError, RegardError
-from regard.data.flickr8k import Captions
+from regard.data.captions import Captions
 from regard.data.images import read_image
-from regard.data.shapes import shapes
+from regard.datasets.shapes import shapes
 from regard.nn.efficientnet import Backbone, EfficientNetLite0
 from regard.tasks.features import EncoderConfig, FeatureCache
 

@@ -12,7 +12,8 @@ from copying import Copier
 from torch.nn.functional import cross_entropy
 
 from regard.base import ConfigError
-from regard.data import CORPORA, PAD, DataError, ParallelText, SubwordCodec, WordCodec
+from regard.data import PAD, DataError, ParallelText, SubwordCodec, WordCodec
+from regard.datasets import DATASETS
 from regard.tasks import Search, Translation, TranslationConfig, read_splits
 
 SOURCE = ["The cat sat.", "The dog sat .", "a Cat ran", "the dog ran off", "one two three four five six", "a dog"]
@@ -211,7 +212,8 @@ def test_case_and_the_search_that_is_asked_for() -> None:
 def test_references(monkeypatch: pytest.MonkeyPatch) -> None:
     assert task().references("valid") == [["le chat"], ["un chien"]]  # not those of the default corpus
     several = [["Va !", "Allez !"], ["Oui."]]
-    monkeypatch.setattr("regard.tasks.translation.tatoeba_plain_references", lambda split: several)
+    menu = {"tatoeba_plain": replace(DATASETS["tatoeba_plain"], references=lambda split: several)}
+    monkeypatch.setattr("regard.tasks.translation.DATASETS", menu)
     monkeypatch.setattr("regard.tasks.translation.read_splits", lambda config: {"train": TRAIN, "test": HELD_OUT})
     plain = Translation(TranslationConfig())
     assert plain.references("test") == several
@@ -221,15 +223,15 @@ def test_references(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_another_test_set(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def newstest(year: int, source: str, target: str) -> ParallelText:
-        asked.append((year, source, target))
+    def newstest(split: str, source: str, target: str) -> ParallelText:
+        asked.append((split, source, target))
         return HELD_OUT
 
-    monkeypatch.setitem(CORPORA, "newstest", newstest)
+    monkeypatch.setitem(DATASETS, "newstest", replace(DATASETS["newstest"], read=newstest))
     made = task()
     score = made.evaluate(Copier(made.vocabularies[1]), "newstest2013", full=True)
     assert score.details["count"] == 2
-    assert set(asked) == {(2013, "en", "fr")}
+    assert set(asked) == {("newstest2013", "en", "fr")}
 
 
 # ── the text ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -9,7 +9,7 @@ from regard.api.model import Model
 from regard.api.runs import chart_points, result
 from regard.base import ConfigError, RegardError, check_installed
 from regard.explanation import Explanation, Places
-from regard.viz import Chart, animate, can_move, draw_beside, chart_curves, save
+from regard.viz import Chart, animate, can_move, chart_curves, draw_beside, save
 from regard.viz import draw as drawn
 
 

@@ -14,7 +14,18 @@ from regard.base.errors import (
     shown,
 )
 from regard.base.extras import check_installed, require
-from regard.base.files import Unfollowed, followed, inside, parse_json, read_json, write_atomically
+from regard.base.files import (
+    Unfollowed,
+    file_sha256,
+    followed,
+    inside,
+    parse_json,
+    part_beside,
+    read_json,
+    replacing,
+    whole_path,
+    write_atomically,
+)
 from regard.base.runtime import environment, free_memory
 
 __all__ = [
@@ -29,6 +40,7 @@ __all__ = [
     "check_settings",
     "did_you_mean",
     "environment",
+    "file_sha256",
     "fill",
     "first_line",
     "followed",
@@ -38,9 +50,12 @@ __all__ = [
     "is_out_of_memory",
     "override",
     "parse_json",
+    "part_beside",
     "read_json",
+    "replacing",
     "require",
     "shown",
     "to_json",
+    "whole_path",
     "write_atomically",
 ]

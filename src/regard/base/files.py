@@ -1,14 +1,19 @@
 """Files that are either whole or not there, and files that others may have made: read with care, or not at all."""
 
+import hashlib
 import json
 import os
+import re
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from regard.base.errors import RegardError
 
 MAX_DEPTH = 64  # of brackets inside brackets; what this package writes has six
+_PART = re.compile(r"^\.(.+)\.[0-9a-f]{12}\.part$")
 
 
 def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> Path:
@@ -16,17 +21,43 @@ def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> Path
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     data = content.encode() if isinstance(content, str) else content
-    part = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
+    with replacing(path) as part, open(part, "xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    return path
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A path beside `path` to write a file to: it is renamed to `path` at the end, or removed after an error."""
+    part = part_beside(path)
     try:
-        with open(part, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        yield part
         os.replace(part, path)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
-    return path
+
+
+def part_beside(path: Path) -> Path:
+    """A new path in the folder of `path`, for what is not yet whole; no two calls give the same."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
+
+
+def whole_path(part: Path) -> Path:
+    """The path for which `part_beside` gave this one; any other path as it is.
+
+    >>> whole_path(Path("run/.log.jsonl.0123456789ab.part")).as_posix()
+    'run/log.jsonl'
+    """
+    return part.with_name(_PART.sub(r"\1", part.name)) if part.name else part
+
+
+def file_sha256(path: str | os.PathLike[str]) -> str:
+    """The sha256 of the bytes of a file, in hexadecimal digits."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def parse_json(text: str | bytes) -> Any:

@@ -64,9 +64,8 @@ def _matches(pattern: str, name: str, task: str, data: str) -> bool:
     return any(fnmatchcase(word, pattern) for word in words)
 
 
-def _is_own(folder: str) -> bool:
-    """Whether no address publishes the files of a data set."""
-    from regard.data import SOURCES
+def _is_own(name: str) -> bool:
+    """Whether the user must bring the files of a data set."""
+    from regard.datasets import DATASETS
 
-    urls = [source.url for name, source in SOURCES.items() if name.partition("/")[0] == folder]
-    return bool(urls) and not any(urls)
+    return name in DATASETS and DATASETS[name].access == "bring"

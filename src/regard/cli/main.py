@@ -3,7 +3,6 @@
 import argparse
 import io
 import os
-import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -12,6 +11,7 @@ from typing import Any
 
 from regard import __version__
 from regard.base.errors import ConfigError, RegardError, did_you_mean, first_line, is_out_of_memory
+from regard.base.files import whole_path
 from regard.cli import VERBS
 
 EXAMPLES = """examples:
@@ -92,8 +92,7 @@ def _told(error: Exception) -> str:
     if not isinstance(error, OSError) or isinstance(error, RegardError) or error.strerror is None:
         return str(error) or type(error).__name__
     path = Path(os.fsdecode(error.filename2 or error.filename or ""))
-    name = re.sub(r"^\.(.+)\.[0-9a-f]{12}\.part$", r"\1", path.name)
-    return f"{path.with_name(name)}: {error.strerror.lower()}" if name else error.strerror.lower()
+    return f"{whole_path(path)}: {error.strerror.lower()}" if path.name else error.strerror.lower()
 
 
 def _run(asked: argparse.Namespace) -> None:

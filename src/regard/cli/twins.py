@@ -15,7 +15,7 @@ from regard.base import ConfigError, check_installed, write_atomically
 from regard.cli.progress import Counter, Progress
 from regard.recipes import RECIPES, Recipe
 from regard.tasks.translation import length_points
-from regard.viz import draw, chart_curves, save
+from regard.viz import chart_curves, draw, save
 
 TWINS = {"with attention": "bahdanau/plain_en_fr", "without attention": "encoder_decoder/plain_en_fr"}
 SHIPPED = "tatoeba-en-fr"  # whose alignment is shown where time was too short to learn one

@@ -1,23 +1,13 @@
 """From files to batches: sentence pairs, pictures and captions, each with a position that can be saved."""
 
-from collections.abc import Callable
-from typing import Any
-
-from regard.data.batch import Batch, Pair, TokenBatches, collate, evaluation_batches
+from regard.data.batches import Batches
 from regard.data.canvas import Canvas, paint
-from regard.data.captions import CaptionBatches
-from regard.data.digits import mnist
+from regard.data.captions import CaptionBatches, Captions, caption_tokens, read_captions, split_captions
 from regard.data.download import DownloadError, cache_folder, find
-from regard.data.europarl import europarl as _europarl
-from regard.data.flickr8k import Captions, caption_tokens, read_captions, split_captions
 from regard.data.images import Box, fit_box, fit_image, read_image
-from regard.data.multi30k import multi30k as _multi30k
-from regard.data.newstest import newstest as _newstest
 from regard.data.parallel import DataError, ParallelText, read_lines, read_parallel, split_by_source
-from regard.data.pictures import Pictures
-from regard.data.sources import SOURCES, Source
-from regard.data.tatoeba import tatoeba as _tatoeba
-from regard.data.tatoeba import tatoeba_plain, tatoeba_plain_references
+from regard.data.pictures import Pictures, RowBatches
+from regard.data.sources import Source, listed_sources
 from regard.data.text import (
     BOS,
     EOS,
@@ -33,24 +23,15 @@ from regard.data.text import (
     normalize,
     tokenize,
 )
-
-CORPORA: dict[str, Callable[..., Any]] = {
-    "tatoeba_plain": tatoeba_plain,
-    "tatoeba": _tatoeba,
-    "multi30k": _multi30k,
-    "europarl": _europarl,
-    "newstest": _newstest,
-}
+from regard.data.tokens import Pair, TokenBatch, TokenBatches, collate, evaluation_batches
 
 __all__ = [
     "BOS",
-    "CORPORA",
     "EOS",
     "PAD",
-    "SOURCES",
     "SPECIALS",
     "UNK",
-    "Batch",
+    "Batches",
     "Box",
     "Canvas",
     "CaptionBatches",
@@ -61,8 +42,10 @@ __all__ = [
     "Pair",
     "ParallelText",
     "Pictures",
+    "RowBatches",
     "Source",
     "SubwordCodec",
+    "TokenBatch",
     "TokenBatches",
     "Vocabulary",
     "WordCodec",
@@ -75,7 +58,7 @@ __all__ = [
     "find",
     "fit_box",
     "fit_image",
-    "mnist",
+    "listed_sources",
     "normalize",
     "paint",
     "read_captions",
@@ -84,7 +67,5 @@ __all__ = [
     "read_parallel",
     "split_by_source",
     "split_captions",
-    "tatoeba_plain",
-    "tatoeba_plain_references",
     "tokenize",
 ]

@@ -8,14 +8,13 @@ import hashlib
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from difflib import get_close_matches
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from regard.base import ConfigError, RegardError, write_atomically
-from regard.data.sources import SOURCES, Source
+from regard.base import ConfigError, RegardError, file_sha256, write_atomically
+from regard.data.sources import Source
 
 try:
     import fcntl
@@ -32,26 +31,12 @@ class DownloadError(RegardError):
     """A file of a data set cannot be had, or is not the file that it should be."""
 
 
-def find(source_name: str, *, progress: Progress | None = None) -> Path:
-    """The path of a file in `SOURCES`: from `REGARD_DATA`, else from the cache, else fetched into the cache.
+def find(source: Source, *, progress: Progress | None = None) -> Path:
+    """The path of a file of a data set: from `REGARD_DATA`, else from the cache, else fetched into the cache.
 
     While a file is fetched, `progress(done, total)` is called with bytes; an exception in it stops the download, and
     the next call goes on from there.
-
-    >>> find("multi30k/train.dr.gz")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-        ...
-    regard.base.errors.ConfigError: unknown file: got multi30k/train.dr.gz; expected multi30k/train... Cure: ...
     """
-    if source_name not in SOURCES:
-        near = get_close_matches(source_name, SOURCES, n=3)
-        raise ConfigError(
-            "unknown file",
-            got=source_name,
-            expected=" or ".join(near) or "a name in regard.data.sources.SOURCES",
-            cure="list(SOURCES) gives every name",
-        )
-    source = SOURCES[source_name]
     given = _given(source)
     if given is not None:
         return _checked(given, source)
@@ -97,7 +82,7 @@ def _given(source: Source) -> Path | None:
 
 
 def _checked(path: Path, source: Source) -> Path:
-    """The path, when the file is the one that the table describes; its checksum is computed once and remembered."""
+    """The path, when the file is the one that its source describes; its checksum is computed once and remembered."""
     facts = path.stat()
     cure = f"delete or replace {path}"
     wanted = next((sha256 for sha256, size in source.others if size == facts.st_size), source.sha256)
@@ -111,16 +96,11 @@ def _checked(path: Path, source: Source) -> Path:
     with suppress(OSError):  # no stamp
         if stamp.read_bytes() == seen:
             return path
-    if (found := _sha256(path)) != wanted:
+    if (found := file_sha256(path)) != wanted:
         raise DownloadError(f"{path} has the wrong sha256", got=found, expected=wanted, cure=cure)
     with suppress(OSError):  # a cache that cannot be written costs time, nothing else
         write_atomically(stamp, seen)
     return path
-
-
-def _sha256(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _may_fetch(source: Source) -> None:
@@ -130,7 +110,7 @@ def _may_fetch(source: Source) -> None:
         "and let REGARD_DATA name that folder"
     )
     if source.url is None:
-        raise DownloadError(f"{source.name} is not here, and no address publishes it", cure=bring)
+        raise DownloadError(f"{source.name} cannot be downloaded automatically", cure=bring)
     if os.environ.get("REGARD_OFFLINE", "") not in ("", "0"):
         raise DownloadError(
             f"{source.name} is not here, and REGARD_OFFLINE forbids the network",
@@ -159,7 +139,7 @@ def _fetch(source: Source, path: Path, progress: Progress | None) -> None:
                 if _size(part) > before:
                     continue
                 break
-            if (found := _sha256(part)) == source.sha256:
+            if (found := file_sha256(part)) == source.sha256:
                 os.replace(part, path)
                 return
             bad = path.with_name(path.name + ".bad")

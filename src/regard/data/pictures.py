@@ -14,10 +14,10 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int, UInt8
-from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.base import ConfigError, ShapeError
+from regard.data.batches import Batches, Numbers
 from regard.data.parallel import DataError
 
 IGNORE = -100  # in place of a label: there is none here
@@ -93,11 +93,11 @@ class Rows:
         return Rows(tensors["rows"])
 
 
-class RowBatches:
+class RowBatches(Batches[Rows]):
     """Rows of `size` pictures without end, shuffled anew for each epoch; every batch is full, so all have one shape.
 
-    A batch may take the last rows of one epoch and the first ones of the next. These are global batches: each of
-    `world` ranks gets every world-th row. `state_dict` is the exact position.
+    A batch may take the last rows of one epoch and the first ones of the next; it belongs to the epoch in which it
+    begins. These are global batches: each of `world` ranks gets every world-th row. `state_dict` is the exact position.
 
     >>> batches = RowBatches(5, batch_size=4, seed=1)
     >>> first, state, second = next(batches), batches.state_dict(), next(batches)
@@ -108,56 +108,45 @@ class RowBatches:
     True
     """
 
+    cure = "resume with the pictures and the batch_size that the run began with"
+
     def __init__(self, size: int, *, batch_size: int, seed: int = 0, rank: int = 0, world: int = 1) -> None:
+        super().__init__(seed=seed, rank=rank, world=world)
         if size < 1:
             raise DataError("no pictures to make batches of", got=size, expected="1 or more")
         if batch_size < world:
             cure = "batch_size counts the pictures of all ranks together"
             raise ConfigError("RowBatches batch_size", got=batch_size, expected=f"at least {max(world, 1)}", cure=cure)
-        if not 0 <= rank < world:
-            raise ConfigError("RowBatches rank", got=f"rank {rank} of {world}", expected="0 to world − 1")
-        if seed < 0:
-            raise ConfigError("RowBatches seed", got=seed, expected="0 or more")
-        self.size, self.batch_size, self.seed, self.rank, self.world = size, batch_size, seed, rank, world
-        self.position = 0  # batches that have been given out
-        self._orders: dict[int, NDArray[np.int64]] = {}
+        self.size, self.batch_size = size, batch_size
 
-    def state_dict(self) -> dict[str, Any]:
-        """Where we are."""
-        return {"position": self.position, "seed": self.seed, "size": self.size, "batch_size": self.batch_size}
+    @property
+    def facts(self) -> dict[str, Any]:
+        """How many pictures there are, and how many of them a batch has."""
+        return {"size": self.size, "batch_size": self.batch_size}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from there, with the same pictures in batches of the same size."""
-        missing = {"position", "seed", "size", "batch_size"} - set(state)
-        if missing:
-            raise DataError("this is not the state of RowBatches", got=sorted(state), expected=sorted(missing))
-        for name in ("size", "batch_size"):
-            if state[name] != getattr(self, name):
-                what, cure = f"this state is of other batches ({name})", "resume with the settings of the run"
-                raise DataError(what, got=getattr(self, name), expected=state[name], cure=cure)
-        self.position, self.seed = int(state["position"]), int(state["seed"])
-        self._orders.clear()
+    def upgraded(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The first states had no epoch: their position counts the batches of all epochs."""
+        if "epoch" in state or "position" not in state:
+            return state
+        position = int(state["position"])
+        epoch = max(position - 1, 0) * self.batch_size // self.size  # in which the last batch began
+        return {**state, "epoch": epoch, "position": position - self._first(epoch)}
 
-    def __iter__(self) -> "RowBatches":
-        return self
+    def cut(self, epoch: int) -> list[Numbers]:
+        """The batches that begin in this epoch: there may be none, where a batch is larger than an epoch."""
+        begin, first, end = epoch * self.size, self._first(epoch), self._first(epoch + 1)
+        epochs = range(epoch, -(-end * self.batch_size // self.size))  # all that the last batch reaches into
+        orders = [self.random(number).permutation(self.size) for number in epochs]
+        rows = np.concatenate([np.empty(0, np.int64), *orders])
+        return list(rows[first * self.batch_size - begin : end * self.batch_size - begin].reshape(-1, self.batch_size))
 
-    def __next__(self) -> Rows:
-        start = self.position * self.batch_size
-        self.position += 1
-        parts = []
-        while start < self.position * self.batch_size:
-            epoch, place = divmod(start, self.size)
-            part = self._order(epoch)[place : place + self.position * self.batch_size - start]
-            parts.append(part)
-            start += len(part)
-        rows = np.concatenate(parts)
-        return Rows(torch.from_numpy(rows[self.rank :: self.world].copy()))
+    def collate(self, rows: Numbers) -> Rows:
+        """These rows, as a tensor."""
+        return Rows(torch.from_numpy(rows.copy()))
 
-    def _order(self, epoch: int) -> NDArray[np.int64]:
-        if epoch not in self._orders:
-            self._orders = {before: order for before, order in self._orders.items() if before == epoch - 1}
-            self._orders[epoch] = np.random.default_rng([self.seed, epoch]).permutation(self.size).astype(np.int64)
-        return self._orders[epoch]
+    def _first(self, epoch: int) -> int:
+        """The number, over all epochs, of the first batch that begins in this one."""
+        return -(-epoch * self.size // self.batch_size)
 
 
 def random_crops(

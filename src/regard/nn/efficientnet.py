@@ -15,6 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.base import ConfigError, RegardError, ShapeError
+from regard.data.sources import Source
 
 STAGES = (  # expansion, channels, blocks, stride, kernel
     (1, 16, 1, 1, 3),
@@ -27,6 +28,13 @@ STAGES = (  # expansion, channels, blocks, stride, kernel
 )
 STEM, HEAD, CLASSES = 32, 1280, 1000
 TOP = len(STAGES) + 1  # the stage of the head
+WEIGHTS = Source(  # as published; no address has these very bytes
+    "efficientnet_lite0/efficientnet-lite0-57934424.pth",
+    url=None,
+    sha256="579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+    num_bytes=18_826_032,
+    licence="Apache-2.0",
+)
 _MEAN, _SCALE = 127 / 255, 128 / 255  # of the lite series
 
 
@@ -250,7 +258,7 @@ def load_published(module: EfficientNetLite0, path: str | PathLike[str]) -> None
         renamed = {_renamed(name): tensor for name, tensor in stored.items()}
     except Exception as error:  # pickle knows no one error for a broken file
         got = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-        cure = "efficientnet_lite0/efficientnet-lite0-57934424.pth is the published file"
+        cure = f"{WEIGHTS.name} is the published file"
         raise RegardError(f"{path}: no weights of EfficientNet-Lite0", got=got, cure=cure) from error
     wanted = module.state_dict()
     missing = [name for name in wanted if name not in renamed]

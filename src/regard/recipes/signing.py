@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-from regard.base import Unfollowed
+from regard.base import Unfollowed, part_beside
 from regard.base.ranges import PathMark
 from regard.data.download import cache_folder
 
@@ -99,7 +99,7 @@ def _key(*, new: bool) -> bytes | None:
 def _make(path: Path) -> None:
     """A key that only this user may read; of two processes that make one at once, the first wins."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
+    part = part_beside(path)
     handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with open(handle, "wb") as file:

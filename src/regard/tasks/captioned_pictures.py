@@ -1,7 +1,6 @@
 """Pictures with captions as a model is shown them: features that were computed once, or views that vary in training."""
 
 import dataclasses
-from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -10,14 +9,13 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
-from regard.base import ConfigError, did_you_mean, followed
+from regard.base import ConfigError, followed
 from regard.base.ranges import Margin, UserPath
-from regard.data.flickr8k import Captions, flickr8k, read_captions, split_captions
-from regard.data.shapes import shapes
+from regard.data.captions import Captions, read_captions, split_captions
+from regard.datasets import DATASETS, choose
 from regard.tasks.features import CHUNK, EncoderConfig, FeatureCache
 from regard.tasks.task import Progress
 
-DATASETS: dict[str, Callable[[], dict[str, Captions]]] = {"flickr8k": flickr8k, "shapes": shapes}
 FILES = "files"  # the data set that consists of the user's files
 
 
@@ -68,8 +66,9 @@ class CaptionedPictures:
     def splits(self) -> dict[str, Captions]:
         """Train, valid and test sets by name, read when they are first asked for; pictures are read later."""
         config = self.config
-        if config.dataset != "files":
-            return DATASETS[config.dataset]()
+        if config.dataset != FILES:
+            splits: dict[str, Captions] = choose(DATASETS, "captions", config.dataset, setting="task.dataset").read()
+            return splits
         if config.caption_file is None or config.folder is None:
             cure = "task.caption_file=captions.tsv task.folder=pictures"
             raise ConfigError("dataset='files' needs a file and a folder", cure=cure)
@@ -130,10 +129,8 @@ class CaptionedPictures:
 
 
 def _check(config: CaptionedPictureSettings) -> None:
-    known = [*DATASETS, FILES]
-    if config.dataset not in known:
-        cure = did_you_mean(config.dataset, known)
-        raise ConfigError("task.dataset", got=repr(config.dataset), expected=f"one of {', '.join(known)}", cure=cure)
+    if config.dataset != FILES:
+        choose(DATASETS, "captions", config.dataset, setting="task.dataset", besides=(FILES,))
     if config.finetune and config.encoder.name != "efficientnet_lite0":
         raise ConfigError("task.finetune", got=config.encoder.name, expected="task.encoder.name=efficientnet_lite0")
     if config.jitter and not config.finetune:

@@ -23,9 +23,8 @@ from regard.base import (
     write_atomically,
 )
 from regard.base.ranges import BatchSize, Count, Few, Share, VocabularySize, Weight
-from regard.data import BOS, EOS, PAD, UNK, Batch, Pair, TokenBatches, Vocabulary, evaluation_batches
-from regard.data.captions import CaptionBatches
-from regard.data.flickr8k import caption_tokens
+from regard.data import BOS, EOS, PAD, UNK, Pair, TokenBatch, TokenBatches, Vocabulary, evaluation_batches
+from regard.data.captions import CaptionBatches, caption_tokens
 from regard.data.images import Box, fit_box, read_image
 from regard.decode import Hypothesis
 from regard.explanation import Explanation, Places
@@ -206,7 +205,7 @@ class Captioning(CaptionedPictures, StoredTask):
         fit = None if config.fit is None else (-(-config.batch_size // world), config.fit)
         return TokenBatches(pairs, source_eos=False, fit=fit, **options)
 
-    def loss(self, model: Callable[..., Any], batch: Batch) -> Loss:
+    def loss(self, model: Callable[..., Any], batch: TokenBatch) -> Loss:
         """Σ over captions of −log p(y | a) + λ Σ_i (1 − Σ_t α_ti)², which is N times the paper's mean (14).
 
         No step after <eos> counts. Hard attention adds the gradient of its reward (11) in place of what the sampled

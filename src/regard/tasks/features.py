@@ -5,10 +5,8 @@ The name of a kept file is a hash of all that decides its content: the encoder's
 
 import json
 import os
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -23,16 +21,15 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from regard.base import RegardError, check_settings, followed
+from regard.base import RegardError, check_settings, followed, replacing
 from regard.base.ranges import Pixels, Range, UserPath
+from regard.data.captions import Captions
 from regard.data.download import cache_folder, find
-from regard.data.flickr8k import Captions
 from regard.data.images import fit_image, read_image
 from regard.nn.checksum import tensors_checksum
-from regard.nn.efficientnet import TOP, Backbone, Patches, efficientnet_lite0
+from regard.nn.efficientnet import TOP, WEIGHTS, Backbone, Patches, efficientnet_lite0
 from regard.tasks.task import Progress
 
-PUBLISHED = "efficientnet_lite0/efficientnet-lite0-57934424.pth"
 FILE = "encoder.safetensors"  # in a run folder
 CHUNK = 64  # pictures at a time
 Stage = Annotated[int, Range(least=1, most=TOP)]
@@ -89,7 +86,7 @@ class FeatureCache:
     def weights_file(self) -> Path:
         """Where the weights are."""
         if self.config.weights is None:
-            return find(PUBLISHED)
+            return find(WEIGHTS)
         return Path(followed(self.config.weights, cure=f"restore {FILE} in the run folder"))
 
     @cached_property
@@ -107,10 +104,9 @@ class FeatureCache:
         if self.config.name == "patches" or self._own:
             return
         folder.mkdir(parents=True, exist_ok=True)
-        part = folder / f".{FILE}.{secrets.token_hex(6)}.part"
         tensors = {name: tensor.contiguous() for name, tensor in self.encoder.state_dict().items()}
-        save_file(tensors, part)
-        os.replace(part, folder / FILE)
+        with replacing(folder / FILE) as part:
+            save_file(tensors, part)
 
     def view(self, image: UInt8[np.ndarray, "h w 3"], *, margin: int = 0) -> UInt8[np.ndarray, "3 s s"]:
         """The square that the encoder sees, `margin` pixels larger if asked."""
@@ -194,20 +190,16 @@ class FeatureCache:
         key = blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=16).hexdigest()
         path = cache_folder() / "features" / f"{key}.npy"
         if not path.exists():
-            part = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                file = np.lib.format.open_memmap(part, mode="w+", dtype=dtype, shape=shape)
-                _filled(file, parts()).flush()
-                del file
-                os.replace(part, path)
+                with replacing(path) as part:
+                    file = np.lib.format.open_memmap(part, mode="w+", dtype=dtype, shape=shape)
+                    _filled(file, parts()).flush()
+                    del file
             except OSError as error:
                 why = f"features cannot be kept ({error.strerror})"
                 cure = "set REGARD_CACHE to a folder with room, or task.encoder.keep=false"
                 raise RegardError(why, got=path.parent, cure=cure) from error
-            finally:
-                with suppress(OSError):
-                    part.unlink(missing_ok=True)
         array: NDArray[Any] = np.lib.format.open_memmap(path, mode="c")
         if array.shape != shape or array.dtype != dtype:
             raise RegardError(f"{path} holds something else", got=list(array.shape), cure="delete it")

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from regard.base import ConfigError, RegardError, did_you_mean, followed, inside, write_atomically
+from regard.base import ConfigError, RegardError, followed, inside, write_atomically
 from regard.data import (
-    CORPORA,
     Codec,
     ParallelText,
     SubwordCodec,
@@ -15,32 +14,23 @@ from regard.data import (
     read_parallel,
     split_by_source,
 )
+from regard.datasets import DATASETS, choose
 
 Splits = dict[str, ParallelText]
 SOURCE, TARGET = "source.json", "target.json"  # the units of both sides, in a run folder
 FILES = "files"  # the corpus that consists of the user's files
-LANGUAGES = {  # of corpora that have few
-    "tatoeba_plain": [("en", "fr")],
-    "tatoeba": [("en", "fr"), ("en", "de")],
-}
 
 
 def check_corpus(corpus: str) -> None:
     """An error for a name that is not on the menu of corpora."""
-    known = [name for name in CORPORA if name != "newstest"] + [FILES]
-    if corpus not in known:
-        cure = did_you_mean(corpus, known)
-        raise ConfigError("task.corpus", got=repr(corpus), expected=f"one of {', '.join(known)}", cure=cure)
+    if corpus != FILES:
+        choose(DATASETS, "parallel text", corpus, setting="task.corpus", besides=(FILES,))
 
 
 def read_corpus(corpus: str, source: str, target: str) -> Splits:
     """The splits of a corpus between two languages."""
-    known = LANGUAGES.get(corpus)
-    if known is not None and (source, target) not in known:
-        expected = " or ".join(f"{first} → {second}" for first, second in known)
-        raise ConfigError(f"languages of {corpus}", got=f"{source} → {target}", expected=expected)
-    languages = {"tatoeba_plain": (), "tatoeba": (target,)}.get(corpus, (source, target))
-    splits: Splits = CORPORA[corpus](*languages)
+    dataset = choose(DATASETS, "parallel text", corpus, setting="task.corpus", besides=(FILES,))
+    splits: Splits = dataset.read(source=source, target=target)
     return splits
 
 

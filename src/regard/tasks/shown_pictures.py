@@ -6,7 +6,6 @@ once, from a seed, on the CPU, so they are the same everywhere.
 
 import dataclasses
 import json
-from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,19 +15,16 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
-from regard.base import ConfigError, RegardError, did_you_mean, fill, read_json, write_atomically
+from regard.base import ConfigError, RegardError, fill, read_json, write_atomically
 from regard.base.ranges import Margin, Pixels, Range, Seed, Share
 from regard.data import Canvas, Pictures, paint
-from regard.data.cifar10 import cifar10
-from regard.data.digits import digits, mnist
 from regard.data.pictures import Facts, centre_crops, random_crops, random_erasures, random_turns
-from regard.data.svhn import svhn
+from regard.datasets import DATASETS, choose
 from regard.tasks.inputs import checked_split
 
 Degrees = Annotated[float, Range(least=0, most=360)]
 Deviation = Annotated[float, Range(above=0, least=1e-6)]
 Splits = dict[str, Pictures]
-DATASETS: dict[str, Callable[[], Splits]] = {"digits": digits, "mnist": mnist, "svhn": svhn, "cifar10": cifar10}
 AT_ONCE = 1000  # pictures, where nothing is learnt
 FACTS = "pictures.json"  # in a run folder
 
@@ -84,7 +80,8 @@ class ShownPictures:
     @cached_property
     def splits(self) -> Splits:
         """Train, valid and test sets by name, read when they are first asked for."""
-        return DATASETS[self.config.dataset]()
+        splits: Splits = choose(DATASETS, "pictures", self.config.dataset, setting="task.dataset").read()
+        return splits
 
     @cached_property
     def facts(self) -> Facts:
@@ -226,10 +223,7 @@ def _by_channel(config: PictureSettings, name: str, channels: int) -> Float[Tens
 
 
 def _check(config: PictureSettings) -> None:
-    if config.dataset not in DATASETS:
-        cure = did_you_mean(config.dataset, DATASETS)
-        expected = f"one of {', '.join(DATASETS)}"
-        raise ConfigError("task.dataset", got=repr(config.dataset), expected=expected, cure=cure)
+    choose(DATASETS, "pictures", config.dataset, setting="task.dataset")
     if config.canvas.size is not None and (config.crop is not None or config.mirror):
         got = f"canvas.size={config.canvas.size}, crop={config.crop}, mirror={config.mirror}"
         raise ConfigError("a canvas is neither cropped nor mirrored", got=got, cure="task.crop=none task.mirror=false")

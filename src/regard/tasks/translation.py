@@ -15,18 +15,17 @@ from regard.attention import trace
 from regard.base import ConfigError, check_installed, check_settings, shown, to_json
 from regard.base.ranges import BatchSize, Count, Few, Range, Share, UserPath, VocabularySize
 from regard.data import (
-    CORPORA,
     PAD,
-    Batch,
     Codec,
     Pair,
     ParallelText,
+    TokenBatch,
     TokenBatches,
     collate,
     evaluation_batches,
-    tatoeba_plain_references,
     tokenize,
 )
+from regard.datasets import DATASETS
 from regard.explanation import Matrix
 from regard.metrics import bleu, bleu_by_length, chrf, tokenized_bleu
 from regard.nn import token_divergence, token_loss
@@ -56,7 +55,7 @@ Alpha = Annotated[float, Range(least=0, cure="the paper takes 5")]
 class TranslationConfig:
     """Which text, in which units, in which batches; how to search and to judge."""
 
-    corpus: str = "tatoeba_plain"  # of CORPORA, or "files"
+    corpus: str = "tatoeba_plain"  # of DATASETS, or "files"
     source: str = "en"
     target: str = "fr"
     source_file: UserPath | None = None  # corpus="files": two files line by line, or one with tabs
@@ -206,7 +205,7 @@ class Translation(StoredTask):
             fit=None if config.fit is None else (config.batch_size or 16, config.fit),
         )
 
-    def loss(self, model: Callable[..., Any], batch: Batch) -> Loss:
+    def loss(self, model: Callable[..., Any], batch: TokenBatch) -> Loss:
         """Cross entropy with smoothed labels, summed over the tokens of the batch; with `consistency` of two passes."""
         smoothing, weight = self.config.smoothing, self.config.consistency
         if not weight:
@@ -344,8 +343,9 @@ class Translation(StoredTask):
 
     def references(self, split: str) -> list[list[str]]:
         """Every reference of every sentence of a split."""
-        if self.config.corpus == "tatoeba_plain" and split in ("valid", "test") and not self._own:
-            return tatoeba_plain_references(split)
+        dataset = None if self._own else DATASETS.get(self.config.corpus)
+        if dataset is not None and dataset.references is not None and split in ("valid", "test"):
+            return dataset.references(split)
         return [[line] for line in self.text(split).target]
 
     def _mean_loss(self, model: nn.Module, split: str, device: torch.device) -> float:
@@ -357,7 +357,7 @@ class Translation(StoredTask):
             count += batch.num_tokens
         return total.item() / max(count, 1)
 
-    def _held_out(self, split: str) -> list[Batch]:
+    def _held_out(self, split: str) -> list[TokenBatch]:
         return evaluation_batches(self._encoded(split), max_tokens=4096)
 
     @property
@@ -367,7 +367,8 @@ class Translation(StoredTask):
     def text(self, split: str) -> ParallelText:
         """The pairs of a split; "newstest2008" to "newstest2014" are there for the languages that they have."""
         if re.fullmatch(r"newstest20\d\d", split):  # out of domain, for whoever asks
-            return CORPORA["newstest"](int(split[-4:]), self.config.source, self.config.target)  # type: ignore[no-any-return]
+            languages = {"source": self.config.source, "target": self.config.target}
+            return DATASETS["newstest"].read(split=split, **languages)  # type: ignore[no-any-return]
         return self.splits[checked_split(split, [*self.splits, "newstest2014"])]
 
     def _encoded(self, split: str) -> Iterator[Pair]:

@@ -14,7 +14,6 @@ import hashlib
 import json
 import os
 import re
-import secrets
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
@@ -26,7 +25,7 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from regard.base import RegardError, inside, parse_json, write_atomically
+from regard.base import RegardError, file_sha256, inside, parse_json, part_beside, write_atomically
 from regard.nn.checksum import tensors_checksum
 
 PREFIX = "step_"
@@ -128,7 +127,7 @@ def save_checkpoint(
 ) -> Path:
     """Write `folder/step_…`: each of `files` as NAME.safetensors, and the state with checksums of them and itself."""
     final = folder / f"{PREFIX}{step:08d}"
-    part = folder / f".{final.name}.{secrets.token_hex(6)}.part"
+    part = part_beside(final)
     old = part.with_suffix(".old.part")
     try:
         part.mkdir(parents=True)
@@ -136,7 +135,7 @@ def save_checkpoint(
         for name, tensors in files.items():
             path = part / f"{name}.safetensors"
             _write_tensors(path, tensors)
-            sums[path.name] = {"bytes": path.stat().st_size, "sha256": _sum(path)}
+            sums[path.name] = {"bytes": path.stat().st_size, "sha256": file_sha256(path)}
         content = parse_json(json.dumps({**state, "step": step, "files": sums}))
         write_atomically(part / STATE, json.dumps({**content, "sha256": _seal(content)}, indent=1))
         _sync(part)
@@ -177,9 +176,8 @@ def prune(folder: Path, keep: int) -> None:
     kept = checkpoints(folder)[-keep:]
     for path in _step_folders(folder):
         if kept and _step_of(path) < _step_of(kept[0]):
-            gone = folder / f".{path.name}.{secrets.token_hex(6)}.part"
             with suppress(OSError):  # it stays; the next call tries again
-                os.replace(path, gone)
+                os.replace(path, part_beside(path))
     tidy(folder)
 
 
@@ -223,7 +221,7 @@ def _fault(path: Path) -> tuple[tuple[Path, str] | None, dict[str, Any], list[st
         file = path / name
         if not file.is_file() or file.is_symlink():
             return (file, "a link" if file.is_symlink() else "no such file"), {}, []
-        if (file.stat().st_size, _sum(file)) != facts:
+        if (file.stat().st_size, file_sha256(file)) != facts:
             return (file, f"{file.stat().st_size} bytes with another checksum"), {}, []
     if f"{MODEL}.safetensors" not in sums:
         return (path / STATE, "no weights of a model"), {}, []
@@ -253,11 +251,6 @@ def _corrupt(path: Path, got: str, cure: str) -> CheckpointError:
 
 def _seal(state: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
-
-
-def _sum(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _sync(folder: Path) -> None:

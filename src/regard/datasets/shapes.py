@@ -14,7 +14,8 @@ from jaxtyping import UInt8
 from numpy import ndarray
 
 from regard.base import require
-from regard.data.flickr8k import Captions
+from regard.data.captions import Captions
+from regard.datasets.dataset import Dataset
 
 COLOURS = {"red": (220, 40, 40), "green": (40, 180, 60), "blue": (50, 80, 230), "yellow": (235, 210, 40)}
 FORMS = ("square", "circle", "cross", "triangle")
@@ -88,3 +89,14 @@ class Painter:
         file = io.BytesIO()
         require("PIL.Image", extra="vision").fromarray(paint(self.scenes[name], self.grid)).save(file, "PNG")
         return file.getvalue()
+
+
+DATASET = Dataset(
+    "shapes",
+    kind="captions",
+    read=shapes,
+    splits=("train", "valid", "test"),
+    licence="that of this library: the pictures are made by it",
+    embedded=True,
+    note="two coloured objects on a grid, with the one right caption",
+)

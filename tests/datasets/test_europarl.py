@@ -9,8 +9,8 @@ import pytest
 
 from regard.base import ConfigError
 from regard.data.download import DownloadError
-from regard.data.europarl import europarl
-from regard.data.sources import SOURCES, Source
+from regard.data.sources import Source
+from regard.datasets.europarl import SOURCES, europarl
 
 FILES = {"train": "train.{}.xz", "valid": "dev.{}.gz", "test": "test.{}.gz"}
 
@@ -53,8 +53,6 @@ def test_unknown_languages(source: str, target: str) -> None:
 
 def test_a_missing_file_says_how_to_bring_it(folder: Path) -> None:
     (folder / "europarl/train.fr.xz").unlink()
-    with pytest.raises(
-        DownloadError, match=r"europarl/train\.fr\.xz is not here, and no address publishes it\. Cure: put"
-    ):
+    with pytest.raises(DownloadError, match=r"europarl/train\.fr\.xz cannot be downloaded automatically\. Cure: put"):
         europarl("fr", "en")
     assert europarl("de", "en")["train"].size == 2

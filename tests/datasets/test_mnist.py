@@ -1,4 +1,4 @@
-"""Digits: the sample inside the package, and MNIST's files with what may be wrong with them."""
+"""MNIST's files, with what may be wrong with them."""
 
 import gzip
 import hashlib
@@ -7,13 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-import torch.nn.functional as F
 
-from regard.data import digits as module
-from regard.data.digits import digits, mnist, read_idx
 from regard.data.parallel import DataError
-from regard.data.sources import SOURCES, Source
+from regard.data.sources import Source
+from regard.datasets import mnist as module
+from regard.datasets.mnist import SOURCES, mnist, read_idx
 
 
 def idx(array: np.ndarray) -> bytes:
@@ -45,26 +43,6 @@ def put_all(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, np.ndarr
     for name, array in arrays.items():
         put(folder, monkeypatch, name, idx(array))
     return arrays
-
-
-def test_the_sample() -> None:
-    splits = digits()
-    assert {name: split.size for name, split in splits.items()} == {"train": 1297, "valid": 200, "test": 300}
-    for split in splits.values():
-        assert split.images.shape[1:] == (1, 28, 28)
-        assert int(split.images.max()) == 255
-        assert not split.images[:, :, :2].any()  # the border
-        assert not split.images[..., -2:].any()
-        assert split.labels.bincount().min() >= 18
-    assert splits["train"].labels[:10].tolist() == list(range(10))
-    assert splits["train"].classes == tuple("0123456789")
-
-
-def test_enlarged_as_torch_does_it() -> None:
-    small = torch.randint(0, 17, (20, 8, 8), dtype=torch.uint8)
-    large = F.interpolate(small[:, None].double(), scale_factor=3, mode="bilinear", align_corners=False)
-    found = module._enlarged(small)[..., 2:-2, 2:-2]
-    assert (found - large * 255 / 16).abs().max() <= 0.5 + 1e-9
 
 
 def test_mnist(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,3 +98,10 @@ def test_too_few(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HELD_OUT", 7)
     with pytest.raises(DataError, match="too small: got 7; expected more than 7"):
         mnist()
+
+
+def test_the_same_content_may_be_packed_otherwise() -> None:
+    source = SOURCES["mnist/train-images-idx3-ubyte.gz"]
+    assert source.num_bytes == 9_912_422
+    assert source.others == (("0b367032e93c5d0cea0925647cfdb18614af8ee15f83e6f2fc2ad904a6835971", 9_719_438),)
+    assert len(source.mirrors) == 1

@@ -5,7 +5,7 @@ import random
 import numpy as np
 
 from regard.data.images import read_image
-from regard.data.shapes import CELL, COLOURS, FORMS, Painter, Thing, describe, paint, scene, shapes
+from regard.datasets.shapes import CELL, COLOURS, FORMS, Painter, Thing, describe, paint, scene, shapes
 
 
 def test_splits_are_seeded_and_do_not_overlap_in_their_noise() -> None:

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.base import ConfigError
-from regard.data.batch import Batch, Pair, TokenBatches, collate, evaluation_batches
 from regard.data.parallel import DataError
 from regard.data.text import BOS, EOS, PAD
+from regard.data.tokens import Pair, TokenBatch, TokenBatches, collate, evaluation_batches
 from regard.models import MODELS
 from regard.nn import token_loss
 
@@ -28,7 +28,7 @@ def realistic(size: int, *, mean: float = 20.0, seed: int = 0) -> list[Pair]:
     return [([4] * s, [10 + i] * t) for i, (s, t) in enumerate(zip(source.tolist(), target.tolist(), strict=True))]
 
 
-def one_epoch(batches: TokenBatches) -> list[Batch]:
+def one_epoch(batches: TokenBatches) -> list[TokenBatch]:
     return list(islice(batches, batches.epoch_length()))
 
 
@@ -281,7 +281,7 @@ def test_state_of_other_data_is_refused() -> None:
 
 def test_batches_are_the_same_in_every_process() -> None:
     code = (
-        "from regard.data.batch import TokenBatches; from itertools import islice;"
+        "from regard.data.tokens import TokenBatches; from itertools import islice;"
         "pairs = [([4] * (i * 7 % 23 + 1), [5] * (i * 5 % 19 + 1)) for i in range(60)];"
         "print([batch.indices for batch in islice(TokenBatches(pairs, max_tokens=80, seed=6), 30)])"
     )
@@ -335,5 +335,5 @@ def test_a_state_of_other_data_is_refused() -> None:
     state = TokenBatches(pairs, batch_size=4).state_dict()
     TokenBatches(pairs, batch_size=4).load_state_dict(state)
     swapped = TokenBatches([(target, source) for source, target in pairs], batch_size=4)
-    with pytest.raises(DataError, match=r"this state is of other data. Cure: resume with the text that the run began"):
+    with pytest.raises(DataError, match=r"other batches \(data\): got .* Cure: resume with the text"):
         swapped.load_state_dict(state)

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.data import svhn as module
 from regard.data.parallel import DataError
 from regard.data.pictures import END, IGNORE
-from regard.data.sources import SOURCES, Source
-from regard.data.svhn import svhn
+from regard.data.sources import Source
+from regard.datasets import svhn as module
+from regard.datasets.svhn import SOURCES, svhn
 
 Image = pytest.importorskip("PIL.Image")
 NUMBERS = {"train": ["19", "7", "123456", "20531", "4"], "test": ["88", "3"]}

@@ -19,12 +19,35 @@ from regard.base import require
 from regard.data.download import find
 from regard.data.parallel import DataError
 from regard.data.pictures import END, IGNORE, Pictures
+from regard.data.sources import listed_sources
+from regard.datasets.dataset import Dataset
 
 CLASSES = (*"0123456789", END)
 TILE, TILES = 64, 64  # pixels of a side of a tile, tiles of a side of a sheet
 DIGITS = 5  # at most; the one longer number of the training set is left out
 HELD_OUT = 3000  # the last pictures of the training set are the validation set
 SHEETS = {"train": 9, "test": 4}
+LICENCE = "for non-commercial use only"
+SOURCES = listed_sources(
+    """
+68cbdcff7971e0d06a79033d5599b162cc4b70a8adda786ddbb4b58812481ed0   349426 svhn/test.csv.gz
+9d30a877a637364d8481a5f589d9351c58ef18555ba38257d8e2a72319d2e807  1819725 svhn/test_00.jpg
+82c32dfabeda273a6aa0580a93ad2a6aff0a9e43f057dc0b8a6112ba383fa40f  1807856 svhn/test_01.jpg
+3c0d9c95e59c36348b9508db267dfe148419faec1453b684084ee58aaf0c4442  1809183 svhn/test_02.jpg
+11fa65934ae45126d085e817210440cd01c6a5f6695179dbb0fa21270f2cfa28   350614 svhn/test_03.jpg
+91eebf6878079b2d78faa77d4aef25890c60aee2c256651911d651444323dcf4   871030 svhn/train.csv.gz
+18a26d5139f5669b85bb3f8e43f70b1b74f11e941afcb6dbc800ada5a78e6ed1  1977821 svhn/train_00.jpg
+09e0cb0e0d54ec9ad18a4405c873fee339c26495cbc801f68f8dc37b3650c7b5  1987051 svhn/train_01.jpg
+3e9c2906c24aa13ee1e81002f6da64a76df4b71482078b61a03e08462b7ff9c2  1960507 svhn/train_02.jpg
+1869e4365b776cdd6e30d5ba9490121c8134e97bf90ca3e4f8b4194288f0d7e4  1972632 svhn/train_03.jpg
+6ef9bbd90b73d873c7444f1e8a46ab58074dee9676388bb1d4ae1bac0bcb9fce  1968055 svhn/train_04.jpg
+e388f41d2b72dc452352ffdd9c2c4da5f0d3677430c6d0f532a6e9e4cbead407  1975432 svhn/train_05.jpg
+1859309fd989d524ac8fc27c8c7c6f69b843f28682d5e0e405b6c7a4ff60b68a  1967839 svhn/train_06.jpg
+d0d4bb3b7f2e8620f5701117abbb94dcb69703c040b9de3b9850e640c5c40316  1972237 svhn/train_07.jpg
+80d871897df971051441068a0dd3a7438ce5f756efc02a766a51d7c330908848   310773 svhn/train_08.jpg
+""",
+    licence=LICENCE,
+)
 
 
 def svhn() -> dict[str, Pictures]:
@@ -38,8 +61,8 @@ def svhn() -> dict[str, Pictures]:
 
 
 def _split(name: str, sheets: int) -> Pictures:
-    numbers = _numbers(find(f"svhn/{name}.csv.gz"))
-    paths = [find(f"svhn/{name}_{sheet:02d}.jpg") for sheet in range(sheets)]
+    numbers = _numbers(find(SOURCES[f"svhn/{name}.csv.gz"]))
+    paths = [find(SOURCES[f"svhn/{name}_{sheet:02d}.jpg"]) for sheet in range(sheets)]
     tiles = torch.cat([_tiles(path) for path in paths])
     if not (sheets - 1) * TILES**2 < len(numbers) <= len(tiles):
         got, expected = f"{len(numbers):,} numbers", f"up to {len(tiles):,} pictures"
@@ -84,3 +107,14 @@ def _tiles(path: Path) -> UInt8[Tensor, "n 3 64 64"]:
         raise DataError(f"{path} has the wrong size", got=f"{width}×{height}", expected=expected)
     grid = torch.from_numpy(pixels.copy()).view(height // TILE, TILE, TILES, TILE, 3)
     return grid.permute(0, 2, 4, 1, 3).reshape(-1, 3, TILE, TILE).contiguous()
+
+
+DATASET = Dataset(
+    "svhn",
+    kind="pictures",
+    read=svhn,
+    splits=("train", "valid", "test"),
+    licence=LICENCE,
+    sources=SOURCES,
+    note="46,469 house numbers of up to five digits",
+)

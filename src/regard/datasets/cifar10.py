@@ -20,12 +20,35 @@ from regard.data.download import find
 from regard.data.images import MAX_PIXELS, read_image
 from regard.data.parallel import DataError
 from regard.data.pictures import Pictures
+from regard.data.sources import listed_sources
+from regard.datasets.dataset import Dataset
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 SPLITS = {"train": tuple(f"data_batch_{number}" for number in range(1, 6)), "test": ("test_batch",)}
 ARCHIVE, UNPACKED = "cifar10/cifar-10-binary.tar.gz", "cifar-10-batches-bin"
 SIDE = 32  # pixels
 TILES = 100  # in a row of a sheet, and rows of it
+LICENCE = "none stated; the publishers ask that Krizhevsky (2009) be cited"
+PUBLISHED = listed_sources(
+    """
+c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd 170052171 cifar10/cifar-10-binary.tar.gz
+""",
+    licence=LICENCE,
+    addresses=("https://www.cs.toronto.edu/~kriz/",),
+)
+COPY = listed_sources(  # sheets, which nobody publishes
+    """
+ae46f31fba02155b0196db0079b7cb598d8a095ee07ca46e55f9e40f37666947  4677639 cifar10/data_batch_1.jpg
+881437d240d0d18546f7d5c9fec2d03f96e4d07d96a7ca0c90c34be7279869fa  4689036 cifar10/data_batch_2.jpg
+fb66756a6b21772fa974ad9a72b5725c0706a40d9bd1860bbb2b6a1005653233  4687920 cifar10/data_batch_3.jpg
+9dda3a437d365696c71904aca7e5271e43032878dbdd285fd165c23baac55f8e  4677268 cifar10/data_batch_4.jpg
+a75d2212cedb4498ed56f38bf0d462b939d3b27c07acf1cf8ce88945394fce0f  4671376 cifar10/data_batch_5.jpg
+993056c478ce109f9c43dc43bd6098afc3eb91a3c22b7f8157bcc6ae86ad76cb  4682596 cifar10/test_batch.jpg
+100457827cb30b2869dbdce3761c5279714820de9a8c6fa4d0dcc7cbc3037527    30265 cifar10/labels.npz
+""",
+    licence=LICENCE,
+)
+SOURCES = PUBLISHED | COPY
 
 Reader = Callable[[str], tuple[Tensor, Tensor]]  # the name of a file → images [n 3 h w] and labels [n]
 
@@ -41,9 +64,9 @@ def cifar10() -> dict[str, Pictures]:
     if folder is not None and (folder / UNPACKED).is_dir():
         return _splits(lambda name: _from_binary(*_content(folder / UNPACKED / f"{name}.bin")))
     if folder is not None and (folder / "labels.npz").exists() and not (folder.parent / ARCHIVE).exists():
-        labels = _read_labels(find("cifar10/labels.npz"))
-        return _splits(lambda name: (_from_sheet(find(f"cifar10/{name}.jpg")), labels[name]))
-    members = dict(_unpack(find(ARCHIVE)))
+        labels = _read_labels(find(SOURCES["cifar10/labels.npz"]))
+        return _splits(lambda name: (_from_sheet(find(SOURCES[f"cifar10/{name}.jpg"])), labels[name]))
+    members = dict(_unpack(find(SOURCES[ARCHIVE])))
     return _splits(lambda name: _from_binary(members.get(f"{name}.bin", b""), f"{name}.bin in {ARCHIVE}"))
 
 
@@ -122,3 +145,14 @@ def _checked(labels: Tensor, name: str) -> Tensor:
 def _broken(name: str, got: str, expected: str) -> DataError:
     cure = "the binary release of www.cs.toronto.edu/~kriz/cifar.html has what is expected"
     return DataError(f"{name} is not of CIFAR-10", got=got, expected=expected, cure=cure)
+
+
+DATASET = Dataset(
+    "cifar10",
+    kind="pictures",
+    read=cifar10,
+    splits=("train", "valid", "test"),
+    licence=LICENCE,
+    sources=SOURCES,
+    note="60,000 coloured pictures in ten classes",
+)

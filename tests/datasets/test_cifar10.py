@@ -10,11 +10,11 @@ import pytest
 import torch
 from PIL import Image
 
-from regard.data import cifar10 as module
-from regard.data.cifar10 import CLASSES, SPLITS, cifar10
 from regard.data.download import DownloadError
 from regard.data.parallel import DataError
-from regard.data.sources import SOURCES, Source
+from regard.data.sources import Source
+from regard.datasets import cifar10 as module
+from regard.datasets.cifar10 import CLASSES, SOURCES, SPLITS, cifar10
 
 NAMES = [name for names in SPLITS.values() for name in names]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from regard.base import ConfigError
-from regard.data.newstest import newstest
-from regard.data.sources import SOURCES, Source
+from regard.data.sources import Source
+from regard.datasets.newstest import DATASET, SOURCES, newstest
 
 
 @pytest.fixture
@@ -63,3 +63,10 @@ def test_2014_has_pairs_with_english_only() -> None:
         ConfigError, match="newstest 2014 source and target: got 'de' and 'fr'; expected 'en' and another"
     ):
         newstest(2014, "de", "fr")
+
+
+def test_the_menu_reads_a_year_by_its_split(folder: Path) -> None:
+    assert DATASET.read(split="newstest2013", source="de", target="fr") == newstest(2013, "de", "fr")
+    assert all(DATASET.read(split=split).size == 2 for split in DATASET.splits)
+    with pytest.raises(ConfigError, match="newstest split: got 'test'; expected newstest2008 to newstest2014"):
+        DATASET.read(split="test")

@@ -8,9 +8,9 @@ import pytest
 
 from regard.base import ConfigError
 from regard.data.download import DownloadError
-from regard.data.multi30k import multi30k
 from regard.data.parallel import DataError
-from regard.data.sources import SOURCES, Source
+from regard.data.sources import Source
+from regard.datasets.multi30k import SOURCES, multi30k
 
 FILES = {"train": "train", "valid": "val", "test2016": "test_2016_flickr", "test2017": "test_2017_flickr"}
 
@@ -65,3 +65,11 @@ def test_a_spoilt_file_is_an_error(folder: Path) -> None:
     (folder / "multi30k/train.en.gz").write_bytes(b"spoilt")
     with pytest.raises(DownloadError, match=r"train\.en\.gz has the wrong size: got 6"):
         multi30k()
+
+
+def test_addresses() -> None:
+    commit = "a3d2e0d26b56f3846f66a952536ffed4e401d05a"
+    source = SOURCES["multi30k/train.de.gz"]
+    assert source.url == f"https://raw.githubusercontent.com/multi30k/dataset/{commit}/data/task1/raw/train.de.gz"
+    assert source.mirrors == (f"https://github.com/multi30k/dataset/raw/{commit}/data/task1/raw/train.de.gz",)
+    assert "non-commercial" in source.licence

@@ -16,20 +16,19 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from jaxtyping import Int
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
 from regard.base import ConfigError
+from regard.data.batches import Batches, Numbers
 from regard.data.parallel import DataError
 from regard.data.text import BOS, EOS, PAD
 
 Pair = tuple[Sequence[int], Sequence[int]]  # ids of source and target, without <bos> and <eos>
-Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class TokenBatch:
     """Pairs side by side, padded with <pad>. `inputs` is <bos> + target, `targets` is target + <eos>."""
 
     source: Int[Tensor, "b k"]
@@ -54,13 +53,13 @@ class Batch:
         names = ("source", "source_lengths", "inputs", "targets", "target_lengths")
         return {name: getattr(self, name) for name in names}
 
-    def with_tensors(self, tensors: Mapping[str, Tensor]) -> "Batch":
+    def with_tensors(self, tensors: Mapping[str, Tensor]) -> "TokenBatch":
         """The same pairs, read from other tensors of the same content."""
         other = replace(self, **tensors)  # type: ignore[arg-type]
         other.__dict__["num_tokens"] = self.num_tokens  # counted here, so that nobody waits for the device
         return other
 
-    def fitted(self, *, rows: int, multiple: int) -> "Batch":
+    def fitted(self, *, rows: int, multiple: int) -> "TokenBatch":
         """Padded until the number of pairs is a multiple of `rows`, and both lengths are multiples of `multiple`.
 
         A pair of padding has <eos> for its source and nothing to predict, so sums over tokens stay as they are. Few
@@ -81,7 +80,7 @@ class Batch:
         """The share of source and target places that are not padding."""
         return (self.num_tokens + int(self.source_lengths.sum())) / (self.source.numel() + self.targets.numel())
 
-    def to(self, device: str | torch.device) -> "Batch":
+    def to(self, device: str | torch.device) -> "TokenBatch":
         """The batch on another device."""
         return self.with_tensors({name: tensor.to(device) for name, tensor in self.tensors().items()})
 
@@ -89,13 +88,13 @@ class Batch:
         return len(self.indices)
 
 
-def collate(pairs: Iterable[Pair], *, source_eos: bool = True) -> Batch:
+def collate(pairs: Iterable[Pair], *, source_eos: bool = True) -> TokenBatch:
     """One batch of these pairs. With `source_eos` each source sentence ends with <eos>."""
     data = _Packed(pairs, source_eos)
     return data.batch(np.arange(data.size))
 
 
-def evaluation_batches(pairs: Iterable[Pair], *, max_tokens: int = 4096, source_eos: bool = True) -> list[Batch]:
+def evaluation_batches(pairs: Iterable[Pair], *, max_tokens: int = 4096, source_eos: bool = True) -> list[TokenBatch]:
     """Each pair once, sorted by length; `indices` restore the order. A pair beyond `max_tokens` is a batch of its own.
 
     >>> [batch.indices for batch in evaluation_batches([([5] * 9, [6]), ([5], [6]), ([5], [6])], max_tokens=8)]
@@ -107,7 +106,7 @@ def evaluation_batches(pairs: Iterable[Pair], *, max_tokens: int = 4096, source_
     return [data.batch(rows) for rows in _cut(order, data, max_tokens, None)]
 
 
-class TokenBatches:
+class TokenBatches(Batches[TokenBatch]):
     """Batches without end, epoch after epoch, shuffled by `seed` and epoch; pairs of like length share a batch.
 
     A batch holds up to `max_tokens` source and up to `max_tokens` target places, padding included, or up to
@@ -129,6 +128,8 @@ class TokenBatches:
     True
     """
 
+    cure = "resume with the text, and the limits of a batch, that the run began with"
+
     def __init__(
         self,
         pairs: Iterable[Pair],
@@ -142,11 +143,8 @@ class TokenBatches:
         on_long: Literal["error", "drop"] = "error",
         fit: tuple[int, int] | None = None,
     ) -> None:
+        super().__init__(seed=seed, rank=rank, world=world)
         _check_sizes(max_tokens, batch_size)
-        if not 0 <= rank < world:
-            raise ConfigError("TokenBatches rank", got=f"rank {rank} of {world}", expected="0 to world − 1")
-        if seed < 0:
-            raise ConfigError("TokenBatches seed", got=seed, expected="0 or more")
         if on_long not in ("error", "drop"):
             raise ConfigError("TokenBatches on_long", got=repr(on_long), expected="'error' or 'drop'")
         if fit is not None and min(fit) < 1:
@@ -154,48 +152,39 @@ class TokenBatches:
         if batch_size is not None and batch_size < world:
             cure = "batch_size counts the pairs of all ranks together"
             raise ConfigError("TokenBatches batch_size", got=batch_size, expected=f"at least world, {world}", cure=cure)
-        self.max_tokens, self.batch_size, self.rank, self.world = max_tokens, batch_size, rank, world
-        self.seed, self.epoch, self.position, self.fit = seed, 0, 0, fit
+        self.max_tokens, self.batch_size, self.fit = max_tokens, batch_size, fit
         self._data = _Packed(pairs, source_eos)
         self._kept = self._short_enough(on_long)
         self.dropped = self._data.size - len(self._kept)
         if len(self._kept) < world:
             got = f"{len(self._kept)} pairs and {world} ranks" + f", {self.dropped} dropped" * (self.dropped > 0)
             raise DataError("too few pairs to make batches of", got=got, expected="a pair for each rank")
-        self._planned: tuple[int, int, list[Numbers]] | None = None
 
-    def epoch_length(self) -> int:
-        """How many batches this epoch has, on every rank."""
-        return len(self._batches())
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The checksum of all pairs."""
+        return {"data": self._data.checksum}
 
-    def state_dict(self) -> dict[str, Any]:
-        """Where we are: this many batches of this epoch have been given out, and of which data."""
-        return {"epoch": self.epoch, "position": self.position, "seed": self.seed, "data": self._data.checksum}
+    def upgraded(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The first states had no checksum of the data: they are taken as they are."""
+        return {**state, **self.facts} if set(state) == {"epoch", "position", "seed"} else state
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from `state_dict`, on the same data with the same limits."""
-        missing = {"epoch", "position", "seed"} - set(state)
-        if missing:
-            raise DataError(
-                "this is not the state of TokenBatches", got=sorted(state), expected="epoch, position, seed"
-            )
-        if state.get("data", self._data.checksum) != self._data.checksum:
-            raise DataError("this state is of other data", cure="resume with the text that the run began with")
-        self.epoch, self.position, self.seed = int(state["epoch"]), int(state["position"]), int(state["seed"])
-        if not 0 <= self.position <= self.epoch_length():
-            got, expected = f"position {self.position}", f"0 to {self.epoch_length()}"
-            cure = "resume with the data and the limits of the first run"
-            raise DataError("this state is of other batches", got=got, expected=expected, cure=cure)
+    def cut(self, epoch: int) -> list[Numbers]:
+        """Pairs of like length together, in batches as large as the limits allow, in random order."""
+        random = self.random(epoch)
+        rows = random.permutation(self._kept)
+        source, target = self._data.source_lengths[rows], self._data.target_lengths[rows]
+        by_tokens = 0 if self.max_tokens is None else max(int(source.sum()), int(target.sum())) / self.max_tokens
+        by_pairs = 0 if self.batch_size is None else len(rows) / self.batch_size
+        order = rows[_by_length(source, target, ceil(max(by_tokens, by_pairs)))]
+        batches = list(_cut(order, self._data, self.max_tokens, self.batch_size))
+        if len(batches) > 1:
+            batches[-2:] = self._even_out(*batches[-2:])
+        return [batches[number] for number in random.permutation(len(batches))]
 
-    def __iter__(self) -> "TokenBatches":
-        return self
-
-    def __next__(self) -> Batch:
-        if self.position >= self.epoch_length():
-            self.epoch, self.position = self.epoch + 1, 0
-        rows = self._batches()[self.position]
-        self.position += 1
-        batch = self._data.batch(rows[self.rank :: self.world])
+    def collate(self, rows: Numbers) -> TokenBatch:
+        """These pairs, padded, to few shapes if asked."""
+        batch = self._data.batch(rows)
         return batch if self.fit is None else batch.fitted(rows=self.fit[0], multiple=self.fit[1])
 
     def _short_enough(self, on_long: str) -> Numbers:
@@ -212,24 +201,6 @@ class TokenBatches:
                 cure="raise max_tokens, or pass on_long='drop'",
             )
         return np.flatnonzero(lengths <= limit)
-
-    def _batches(self) -> list[Numbers]:
-        """The global batches of this epoch, planned once."""
-        if self._planned is None or self._planned[:2] != (self.seed, self.epoch):
-            self._planned = (self.seed, self.epoch, self._plan())
-        return self._planned[2]
-
-    def _plan(self) -> list[Numbers]:
-        random = np.random.default_rng([self.seed, self.epoch])
-        rows = random.permutation(self._kept)
-        source, target = self._data.source_lengths[rows], self._data.target_lengths[rows]
-        by_tokens = 0 if self.max_tokens is None else max(int(source.sum()), int(target.sum())) / self.max_tokens
-        by_pairs = 0 if self.batch_size is None else len(rows) / self.batch_size
-        order = rows[_by_length(source, target, ceil(max(by_tokens, by_pairs)))]
-        batches = list(_cut(order, self._data, self.max_tokens, self.batch_size))
-        if len(batches) > 1:
-            batches[-2:] = self._even_out(*batches[-2:])
-        return [batches[number] for number in random.permutation(len(batches))]
 
     def _even_out(self, before: Numbers, last: Numbers) -> list[Numbers]:
         """The last batch may be tiny: it takes pairs of the one before, half of all if that fits."""
@@ -270,7 +241,7 @@ class _Packed:
         """The number of pairs."""
         return len(self.source_lengths)
 
-    def batch(self, rows: Numbers) -> Batch:
+    def batch(self, rows: Numbers) -> TokenBatch:
         """These pairs as a batch."""
         source, target = self._matrix(2 * rows), self._matrix(2 * rows + 1)
         inputs, every = np.roll(target, 1, axis=1), np.arange(len(rows))
@@ -280,7 +251,7 @@ class _Packed:
             source[every, self.source_lengths[rows] - 1] = EOS
         else:
             source = source[:, :-1].copy()
-        return Batch(
+        return TokenBatch(
             source=torch.from_numpy(source),
             source_lengths=torch.from_numpy(self.source_lengths[rows]),
             inputs=torch.from_numpy(inputs),

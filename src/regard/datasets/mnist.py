@@ -1,12 +1,7 @@
-"""Handwritten digits, white on black, 28×28: a small sample inside the package, and MNIST by `find`.
-
-The sample is the test set of "Optical Recognition of Handwritten Digits" by E. Alpaydin and C. Kaynak (UCI Machine
-Learning Repository, 1998, CC BY 4.0): 1,797 digits of 8×8 pixels by 13 writers.
-"""
+"""MNIST (LeCun et al. 1998): 70,000 handwritten digits, white on black, 28×28."""
 
 import gzip
 import zlib
-from importlib.resources import as_file, files
 
 import numpy as np
 import torch
@@ -17,34 +12,42 @@ from torch import Tensor
 from regard.data.download import find
 from regard.data.parallel import DataError
 from regard.data.pictures import Pictures
+from regard.data.sources import listed_sources
+from regard.datasets.dataset import Dataset
 
 CLASSES = tuple("0123456789")
-SAMPLE = "uci_digits.npz"
-HELD_OUT = 5000  # the last pictures of MNIST's training set are its validation set
+HELD_OUT = 5000  # the last pictures of the training set are the validation set
 FILES = {
     "train": ("mnist/train-images-idx3-ubyte.gz", "mnist/train-labels-idx1-ubyte.gz"),
     "test": ("mnist/t10k-images-idx3-ubyte.gz", "mnist/t10k-labels-idx1-ubyte.gz"),
 }
-
-
-def digits() -> dict[str, Pictures]:
-    """1,297 digits to train on, 200 and 300 to judge by, in the order of the file; no download.
-
-    The file goes from writer to writer, so most of those who are judged by have not been trained on.
-
-    >>> {name: split.size for name, split in digits().items()}
-    {'train': 1297, 'valid': 200, 'test': 300}
+LICENCE = "CC BY-SA 3.0, as Keras documents it; © Yann LeCun and Corinna Cortes"
+# as published; below, the same content packed anew
+SOURCES = listed_sources(
     """
-    with as_file(files("regard") / "data" / "corpora" / SAMPLE) as path, np.load(path, allow_pickle=False) as packed:
-        small, labels = packed["images"], packed["labels"].astype(np.int64)
-    whole = Pictures(_enlarged(torch.from_numpy(small).view(-1, 8, 8)), torch.from_numpy(labels), CLASSES)
-    bounds = {"train": slice(0, 1297), "valid": slice(1297, 1497), "test": slice(1497, None)}
-    return {name: whole.take(rows) for name, rows in bounds.items()}
+440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609  9912422 mnist/train-images-idx3-ubyte.gz
+3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c    28881 mnist/train-labels-idx1-ubyte.gz
+8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6  1648877 mnist/t10k-images-idx3-ubyte.gz
+f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6     4542 mnist/t10k-labels-idx1-ubyte.gz
+1a1a05eab793c14bb050b398624a11b0ffd1a2953baed553b1b9bd079e2a20be  1616508 mnist/t10k-images-idx3-ubyte.gz
+b91679a0acfe4ba0e50a2437a903084cba1f5f92592b016a25a7dfd00455798b     4517 mnist/t10k-labels-idx1-ubyte.gz
+0b367032e93c5d0cea0925647cfdb18614af8ee15f83e6f2fc2ad904a6835971  9719438 mnist/train-images-idx3-ubyte.gz
+1787548bbe0bff1ec2ecdc0ef292b02df999e2d1a6002d27500982c652b17203    28857 mnist/train-labels-idx1-ubyte.gz
+""",
+    licence=LICENCE,
+    addresses=(
+        "https://ossci-datasets.s3.amazonaws.com/mnist/",
+        "https://storage.googleapis.com/cvdf-datasets/mnist/",
+    ),
+)
 
 
 def mnist() -> dict[str, Pictures]:
     """55,000 to train on, 5,000 (the last ones of the training set) and 10,000 to judge by (LeCun et al. 1998)."""
-    both = {name: Pictures(_images(find(a)), _labels(find(b)), CLASSES) for name, (a, b) in FILES.items()}
+    both = {}
+    for name, files in FILES.items():
+        images, labels = (find(SOURCES[file]) for file in files)
+        both[name] = Pictures(_images(images), _labels(labels), CLASSES)
     train = both["train"]
     if train.size <= HELD_OUT:
         raise DataError("MNIST's training set is too small", got=train.size, expected=f"more than {HELD_OUT:,}")
@@ -87,13 +90,12 @@ def _labels(path: object) -> Tensor:
     return torch.from_numpy(found.astype(np.int64))
 
 
-def _enlarged(small: UInt8[Tensor, "n 8 8"]) -> UInt8[Tensor, "n 1 28 28"]:
-    """Three times as large by bilinear interpolation, in whole numbers, with a border of 2 black pixels; 16 is 255."""
-    x = small.long()
-    for axis in (1, 2):
-        first, last = x.narrow(axis, 0, 1), x.narrow(axis, 7, 1)
-        before = torch.cat([first, x.narrow(axis, 0, 7)], axis)
-        after = torch.cat([x.narrow(axis, 1, 7), last], axis)
-        x = torch.stack([before + 2 * x, 3 * x, 2 * x + after], axis + 1).flatten(axis, axis + 1)  # thirds
-    grey = (x * 255 + 72) // 144
-    return torch.nn.functional.pad(grey, (2, 2, 2, 2)).to(torch.uint8).unsqueeze(1)
+DATASET = Dataset(
+    "mnist",
+    kind="pictures",
+    read=mnist,
+    splits=("train", "valid", "test"),
+    licence=LICENCE,
+    sources=SOURCES,
+    note="70,000 handwritten digits",
+)
