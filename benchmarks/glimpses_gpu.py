@@ -35,7 +35,7 @@ from regard.models.ram import RAM, ram_60
 from regard.nn.retina import retina
 from regard.tasks import Loss
 from regard.tasks.classification import Classification, ClassificationConfig
-from regard.tasks.judging import judge
+from regard.tasks.glimpse_loss import classification_loss
 from regard.train import Train
 
 SIZE, DIGITS = 60, 1297  # one canvas for each digit of the sample
@@ -128,7 +128,7 @@ class Forced(Classification):
     def loss(self, model: Callable[..., Any], batch: Rows) -> Loss:
         """The loss of one batch."""
         images, labels = self.shown(batch.rows)
-        return judge(model(images, where=self.path), labels, self.config)
+        return classification_loss(model(images, where=self.path), labels, self.config)
 
 
 def canvases() -> Pictures:

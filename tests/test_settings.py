@@ -24,7 +24,7 @@ from regard.data import Canvas, Vocabulary, WordCodec
 from regard.datasets.shapes import shapes
 from regard.models import MODELS
 from regard.recipes import RECIPES, Recipe, build_model, build_task, change
-from regard.tasks import TASKS, Captioning, EncoderConfig, Gazing, Search, Translation, translate_texts
+from regard.tasks import TASKS, Captioning, EncoderConfig, GlimpseSettings, Search, Translation, translate_texts
 from regard.train import Train
 from regard.train.optim import build_optimiser
 from regard.train.schedule import learning_rate
@@ -32,7 +32,7 @@ from regard.train.schedule import learning_rate
 pytestmark = pytest.mark.bare  # else beartype refuses a wrong type before we do
 
 CONFIGS: list[type] = [
-    Train, Search, Gazing, Canvas, EncoderConfig,
+    Train, Search, GlimpseSettings, Canvas, EncoderConfig,
     *(kind.config for kind in TASKS.values()),
     *(paper.config for paper in MODELS.values()),
 ]  # fmt: skip

@@ -17,7 +17,8 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from regard import api
-from regard.viz import length_curves, save
+from regard.tasks.translation import length_points
+from regard.viz import animate, can_move, draw, length_curves, save
 from regard.viz.curves import COLOURS, INK, RULE, SOFT
 
 ROOT = Path(__file__).parents[1]
@@ -45,11 +46,12 @@ def example(run: Path, split: str, number: int | None) -> None:
     model = api.load(run)
     numbers = api.chosen(model, split, 1) if number is None else [number]
     (shown,) = api.examples(model, split, numbers)
-    for drawing in shown.drawings[:1]:
-        print(save(drawing.axes(False), IMAGES / f"{model.name}.png"))
-        if drawing.animate is not None:
-            print(drawing.animate(IMAGES / f"{model.name}.gif", False))
-    if not shown.drawings:  # what belongs to the whole run, such as gates
+    explanations = api.explanations_of(model, shown.prediction)
+    for explanation in explanations[:1]:
+        print(save(draw(explanation), IMAGES / f"{model.name}.png"))
+        if can_move(explanation):
+            print(animate(explanation, IMAGES / f"{model.name}.gif"))
+    if not explanations:  # what belongs to the whole run, such as gates
         with tempfile.TemporaryDirectory() as folder:
             for path in api.draw(model, split, Path(folder), samples=0):
                 print(shutil.copy(path, IMAGES / f"{model.name}_{path.name}"))
@@ -62,7 +64,7 @@ def lengths() -> None:
         curves = {}
         for label, name in RUNS.items():
             run = json.loads((RESULTS / f"{name}.json").read_text())["runs"][0]
-            curves[label] = api.length_curve(run["splits"][split])
+            curves[label] = length_points(run["splits"][split])
         length_curves(curves, ax=ax, title=title)
     print(save(figure, IMAGES / "europarl_lengths.png"))
 

@@ -10,7 +10,9 @@ import torch
 from regard import api
 from regard.base import ConfigError, RegardError, ShapeError
 from regard.data import DataError
+from regard.explanation import Matrix
 from regard.tasks import Caption, Prediction, Recognised
+from regard.tasks.inputs import as_pixels
 
 KEYS = "I lost my keys."
 
@@ -32,14 +34,14 @@ def test_one_text_and_several(shipped: api.Model) -> None:
 
 
 def test_several_translations_of_one_text(shipped: api.Model) -> None:
-    (found,) = shipped.nbest(["Thank you very much."], nbest=3)
+    (found,) = shipped.predictions(["Thank you very much."], nbest=3)
     assert len({one.text for one in found}) == 3
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
     assert shipped.translate("Thank you very much.", nbest=3) == found[0]
-    (found,) = shipped.nbest([KEYS], nbest=7)  # more than the recipe's beams: as many beams
+    (found,) = shipped.predictions([KEYS], nbest=7)  # more than the recipe's beams: as many beams
     assert len(found) == 7
     with pytest.raises(ConfigError, match="nbest: got 3; expected at most beams, which is 2"):
-        shipped.nbest([KEYS], nbest=3, beam=2)
+        shipped.predictions([KEYS], nbest=3, beam=2)
     with pytest.raises(ConfigError, match="beams: got 0; expected 1 or more"):
         shipped.translate(KEYS, beam=0)
 
@@ -71,10 +73,11 @@ def test_settings_of_the_search(shipped: api.Model) -> None:
     drawn = [shipped.translate(KEYS, temperature=1.5, seed=seed, max_ratio=0.1).text for seed in (1, 1, 2)]
     assert drawn[0] == drawn[1] != drawn[2]
     assert len(shipped.translate("Yes.", beam=1, min_steps=8).tokens) >= 7  # and <eos>
-    with pytest.raises(ConfigError, match=r"unknown setting 'temprature' of the search\. Cure: did you mean 'temper"):
+    with pytest.raises(ConfigError, match=r"unknown setting 'temprature' of a prediction: .* did you mean 'temper"):
         shipped.translate(KEYS, temprature=0.5)
-    with pytest.raises(ConfigError, match=r"unknown setting 'beams' of the search\. Cure: did you mean 'beam'"):
-        shipped.translate(KEYS, beams=3)
+    assert shipped.translate(KEYS, beams=3) == shipped.translate(KEYS, beam=3) == shipped.predict(KEYS, beam=3)
+    with pytest.raises(ConfigError, match="unknown setting 'places' of a prediction"):
+        shipped.translate(KEYS, places="argmax")
 
 
 def test_strange_text(shipped: api.Model, trained: api.Model) -> None:
@@ -86,31 +89,34 @@ def test_strange_text(shipped: api.Model, trained: api.Model) -> None:
         for found in several:
             shape = (len(found.tokens), len(found.source_tokens))
             assert found.weights is None or found.weights.shape == shape
-            assert {heads.shape[-2:] for heads in model.heads(found).values()} <= {shape}
+            assert {layer.weights.shape[-2:] for layer in model.layers(found)} <= {shape}
 
 
 def test_heads_of_a_transformer(shipped: api.Model) -> None:
     found = shipped.translate(KEYS)
-    heads = shipped.heads(found)
-    assert list(heads) == [f"decoder.{layer}.cross" for layer in range(4)]
-    assert {layer.shape for layer in heads.values()} == {(8, len(found.tokens), len(found.source_tokens))}
-    np.testing.assert_allclose(heads["decoder.3.cross"].mean(0), found.weights, atol=1e-5)  # what decoding saw
-    assert shipped.heads(shipped.translate("")) == {}
+    layers = {layer.layer: layer.weights for layer in shipped.layers(found)}
+    assert list(layers) == [f"decoder.{layer}.cross" for layer in range(4)]
+    assert {heads.shape for heads in layers.values()} == {(8, len(found.tokens), len(found.source_tokens))}
+    np.testing.assert_allclose(layers["decoder.3.cross"].mean(0), found.weights, atol=1e-5)  # what decoding saw
+    assert shipped.layers(shipped.translate("")) == []
 
 
 def test_heads_where_target_and_source_are_of_one_length(shipped: api.Model) -> None:
     """Then self-attention has the shape of attention to the source."""
     found = shipped.translate(KEYS)
     words = found.tokens[: len(found.source_tokens) - 1] + ["▁de"] * (len(found.source_tokens) - 1 - len(found.tokens))
-    heads = shipped.heads(replace(found, tokens=words))
-    assert list(heads) == [f"decoder.{layer}.cross" for layer in range(4)]
+    layers = shipped.layers(replace(found, tokens=words))
+    assert [layer.layer for layer in layers] == [f"decoder.{layer}.cross" for layer in range(4)]
 
 
 def test_weights_of_a_recurrent_model(trained: api.Model) -> None:
     found = trained.translate("one and TWO seven", min_steps=3)  # a capital, and a word that is unknown
     assert found.source_tokens == ["one", "and", "two", "seven", "<eos>"]
-    (weights,) = trained.heads(found).values()
-    np.testing.assert_allclose(weights, found.weights, atol=1e-5)
+    (layer,) = trained.layers(found)
+    np.testing.assert_allclose(layer.weights, found.weights, atol=1e-5)
+    (alignment,) = found.explanations
+    assert isinstance(alignment, Matrix)
+    assert (alignment.rows, alignment.columns) == (tuple(found.tokens), tuple(found.source_tokens))
 
 
 def test_heads_read_the_case_that_decoding_read(shipped: api.Model) -> None:
@@ -118,7 +124,7 @@ def test_heads_read_the_case_that_decoding_read(shipped: api.Model) -> None:
     model = replace(shipped, task=type(shipped.task)(lower, codecs=shipped.task.codecs))
     found = model.translate("THANK YOU.")
     assert found.text == shipped.translate("thank you.").text
-    np.testing.assert_allclose(model.heads(found)["decoder.3.cross"].mean(0), found.weights, atol=1e-5)
+    np.testing.assert_allclose(model.layers(found)[3].weights.mean(0), found.weights, atol=1e-5)
 
 
 # ── pictures ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -142,12 +148,11 @@ def test_one_picture_and_several(gazing: api.Model, digit: Path) -> None:
 
 
 def test_a_dark_digit_on_white_is_seen_as_a_white_one_on_black(gazing: api.Model, digit: Path) -> None:
-    shown = gazing.prepared(digit)
+    shown = gazing.task.prepared(torch.from_numpy(as_pixels(digit)))
     assert (shown.shape, shown.dtype) == ((1, 28, 28), torch.uint8)
     assert shown[0, 14, 14] > 200
     assert shown[0, 0, 0] == 0
-    flipped = 255 - np.asarray([[255] * 20] * 40, np.uint8)
-    assert gazing.prepared(flipped).max() == 0
+    assert gazing.task.prepared(torch.zeros(40, 20, 3, dtype=torch.uint8)).max() == 0
 
 
 def test_captions_with_weights(captioning: api.Model) -> None:
@@ -159,7 +164,7 @@ def test_captions_with_weights(captioning: api.Model) -> None:
     assert found.weights is not None
     assert found.weights.shape == (len(found.tokens), 49)
     np.testing.assert_allclose(found.weights.sum(1), 1, atol=1e-5)
-    (several,) = captioning.captions([image], nbest=3)
+    (several,) = captioning.predictions([image], nbest=3)
     assert len({one.text for one in several}) == 3
     assert [one.score for one in several] == sorted((one.score for one in several), reverse=True)
     assert captioning.caption([]) == []
@@ -175,8 +180,8 @@ def test_a_caption_has_the_name_of_its_file(captioning: api.Model, digit: Path) 
     ({"nbest": 3, "beam": 2}, "nbest: got 3; expected at most beams, which is 2"),
     ({"beam": 0}, "beams: got 0; expected 1 or more"),
     ({"nbest": 0}, "nbest: got 0; expected 1 or more"),
-    ({"temperature": 0.5}, "unknown setting 'temperature' of the search"),  # captions are not drawn
-    ({"lenght_penalty": 0.5}, "unknown setting 'lenght_penalty' of the search. Cure: did you mean 'length_penalty'"),
+    ({"temperature": 0.5}, "unknown setting 'temperature' of a prediction"),  # captions are not drawn
+    ({"lenght_penalty": 0.5}, "unknown setting 'lenght_penalty' of a prediction: .* did you mean 'length_penalty'"),
 ])  # fmt: skip
 def test_searches_for_captions_that_cannot_be(how: dict[str, float], text: str, captioning: api.Model) -> None:
     with pytest.raises(ConfigError, match=text):
@@ -186,24 +191,18 @@ def test_searches_for_captions_that_cannot_be(how: dict[str, float], text: str, 
 def test_a_run_of_another_task_says_what_it_is_for(
     shipped: api.Model, gazing: api.Model, captioning: api.Model, digit: Path
 ) -> None:
-    with pytest.raises(
-        RegardError, match=r"gazing is a classification run: got texts\. Cure: use classify, or load a tra"
-    ):
+    with pytest.raises(RegardError, match=r"gazing cannot translate text: got a classification run\. .* can translate"):
         gazing.translate("hello")
     with pytest.raises(
-        RegardError, match=r"gazing is a classification run: got pictures\. Cure: use classify, or load a"
+        RegardError, match=r"gazing cannot caption pictures: got a classification run\. .*classify pict"
     ):
         gazing.caption(digit)
-    with pytest.raises(RegardError, match=r"captioning is a captioning run: got pictures\. Cure: use caption, or"):
+    with pytest.raises(RegardError, match=r"captioning cannot classify pictures: got a captioning run"):
         captioning.classify(digit)
-    with pytest.raises(
-        RegardError, match=r"tatoeba-en-fr is a translation run: got pictures\. Cure: use translate, or"
-    ):
+    with pytest.raises(RegardError, match=r"tatoeba-en-fr cannot caption pictures: got a translation run"):
         shipped.caption(digit)
-    with pytest.raises(ConfigError, match="a classification run does not search: got beam"):
+    with pytest.raises(ConfigError, match="unknown setting 'beam' of a prediction: expected one of draws, certainty"):
         gazing.evaluate("test", beam=3)
-    with pytest.raises(ConfigError, match=r"captions takes several pictures: got one\. Cure: captions\(\[picture\]\)"):
-        captioning.captions(str(digit))
 
 
 @pytest.mark.parametrize("pixels", [np.zeros((4, 4)), np.zeros((4, 4, 4), np.uint8), np.zeros((0, 4, 3), np.uint8)])
@@ -225,5 +224,5 @@ def test_figures_of_pictures(gazing: api.Model, captioning: api.Model) -> None:
     assert 0 < score.figures["error"] <= 100
     assert score.details["count"] == 300
     judged = captioning.evaluate(beam=1)
-    assert {"bleu_1", "bleu_4_brevity", "cider", "meteor_exact_stem"} <= set(judged.figures)
-    assert judged.details["search"]["beams"] == 1
+    assert {"bleu_1", "bleu_4_brevity", "cider"} <= set(judged.figures)
+    assert judged.details["settings"]["beams"] == 1

@@ -80,14 +80,16 @@ def test_figures_of_other_weights_are_not_shown(trained: api.Model, tmp_path: Pa
     "change",
     [
         {"figures": None}, {"figures": {"bleu": "x"}}, {"figures": {"bleu": math.nan}}, {"signatures": []},
-        {"lengths": [3]}, {"lengths": [{"low": 1}]}, {"sentences": None}, {"search": {}}, {"missing": {"a": 1}},
+        {"lengths": [3]}, {"lengths": [{"low": 1}]}, {"count": None}, {"how": 3}, {"missing": {"a": 1}},
     ],
 )  # fmt: skip
 def test_a_result_without_figures_is_one_line(trained: api.Model, tmp_path: Path, change: dict[str, Any]) -> None:
     model = api.load(shutil.copytree(trained.folder, tmp_path / "run"), device="cpu")
     path, whole = tmp_path / "run" / "result_test.json", api.result(trained, "test")
     path.write_text(json.dumps({**whole, **change}))
-    with pytest.raises(RegardError, match=r"result_test.json is no result: .* Cure: delete it: the run is then eval"):
+    with pytest.raises(
+        RegardError, match=r"result_test.json is not a result: .* Cure: delete it: the run is then eval"
+    ):
         api.report([model])
     path.write_text(json.dumps({"run": "of an older version"}))
     assert api.result(model, "test")["figures"] == whole["figures"] | {
@@ -126,7 +128,7 @@ def test_a_path_in_a_recipe_is_not_followed(trained: api.Model, tmp_path: Path) 
     with pytest.raises(RegardError, match=text):
         api.train(model.recipe, folder, resume=True)
     mine = trained.recipe.task.source_file
-    assert api.load(folder, device="cpu", source=mine).evaluate("test", beam=1).details["sentences"] > 0
+    assert api.load(folder, device="cpu", source=mine).evaluate("test", beam=1).details["count"] > 0
 
 
 def test_pictures_of_a_recipe_are_not_followed(captioning: api.Model, tmp_path: Path) -> None:

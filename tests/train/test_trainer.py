@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from regard.align import Hard
 from regard.base import ConfigError, RegardError
-from regard.tasks import Loss, Score, Task
+from regard.tasks import Evaluation, Loss, Task
 from regard.train import CheckpointError, Train, World, checkpoints, load_checkpoint, load_tensors, train, weights
 from regard.train.averaging import mean_of
 from regard.train.checkpoint import _seal
@@ -187,9 +187,9 @@ def test_patience(tmp_path: Path) -> None:
 
 def test_lower_may_be_better(tmp_path: Path) -> None:
     class Rising(toy.Regression):
-        def evaluate(self, model: nn.Module, split: str) -> Score:
+        def evaluate(self, model: nn.Module, split: str) -> Evaluation:
             self.seen += 1
-            return Score({"loss": float(self.seen)}, best="loss", higher_is_better=False)
+            return Evaluation({"loss": float(self.seen)}, best="loss", higher_is_better=False)
 
     toy.run(tmp_path, task=Rising(), steps=100, evaluate_every=1, patience=3)
     assert toy.records(tmp_path)[-1]["step"] == 4
@@ -213,7 +213,7 @@ class Slow(toy.Regression):
         self.now += 1
         return super().loss(model, batch)
 
-    def evaluate(self, model: nn.Module, split: str) -> Score:
+    def evaluate(self, model: nn.Module, split: str) -> Evaluation:
         self.now += 3600
         return super().evaluate(model, split)
 
@@ -459,7 +459,7 @@ def test_the_running_mean_is_what_is_evaluated_and_kept(tmp_path: Path, precisio
                     mean[name] += (1 - min(0.5, (1 + n) / (10 + n))) * (tensor.double() - mean[name])
 
     class Seeing(toy.Regression):
-        def evaluate(self, model: nn.Module, split: str) -> Score:
+        def evaluate(self, model: nn.Module, split: str) -> Evaluation:
             found.append({name: tensor.clone() for name, tensor in weights(model).items()})
             return super().evaluate(model, split)
 
@@ -596,12 +596,12 @@ class Reward:
         total = -(advantage * log_prob).sum() + (reward - baseline).square().sum()
         return Loss(total, {"reward": reward.sum()})
 
-    def evaluate(self, model: nn.Module, split: str) -> Score:
+    def evaluate(self, model: nn.Module, split: str) -> Evaluation:
         items = next(self.batches(seed=77)).x
         model.eval()
         reward = (model(items)[0] * items[..., 0]).sum(-1).mean().item()
         model.train()
-        return Score({"reward": reward}, best="reward")
+        return Evaluation({"reward": reward}, best="reward")
 
 
 def test_a_reward_is_learnt_by_the_same_loop(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from regard.data import ParallelText
 from regard.models import Bahdanau, BahdanauConfig
-from regard.tasks import Loss, Score, Translation, TranslationConfig
+from regard.tasks import Evaluation, Loss, Translation, TranslationConfig
 from regard.train import Train, World, train
 
 Watch = Callable[[str, Mapping[str, Any]], None]
@@ -91,17 +91,17 @@ class Regression:
         error = model(batch.x).squeeze(-1).float() - batch.y
         return Loss(error.square().sum(), {"distance": error.detach().abs().sum()})
 
-    def evaluate(self, model: nn.Module, split: str) -> Score:
+    def evaluate(self, model: nn.Module, split: str) -> Evaluation:
         assert split == "valid"
         self.seen += 1
         if self.figures is not None:
-            return Score({"judged": self.figures[self.seen - 1]}, best="judged")
+            return Evaluation({"judged": self.figures[self.seen - 1]}, best="judged")
         points = next(Stream(99, 0, 1))
         model.eval()
         with torch.no_grad():
             loss = self.loss(model, points).total.item() / points.count
         model.train()
-        return Score({"loss": loss}, best="loss", higher_is_better=False)
+        return Evaluation({"loss": loss}, best="loss", higher_is_better=False)
 
 
 class Network(nn.Sequential):
