@@ -199,11 +199,12 @@ def test_padding_and_batch_change_nothing(score: str, align: str) -> None:
         query, keys, values = inputs(torch.float64)
         lengths = [3, 5]
         junk = torch.full((B, 2, D), 9.0, dtype=torch.float64)
-        whole = layer(
-            query, torch.cat([keys, junk], 1), torch.cat([values, junk[..., :V]], 1), mask=Mask.padding(lengths)
-        )
+        bias = torch.rand(Q, K + 2, dtype=torch.float64)  # a ReLU gives equal scores; of these, any may be the best
+        longer = torch.cat([keys, junk], 1), torch.cat([values, junk[..., :V]], 1)
+        whole = layer(query, *longer, mask=Mask.padding(lengths), bias=bias)
         for i, length in enumerate(lengths):
-            alone = layer(query[i : i + 1], keys[i : i + 1, :length], values[i : i + 1, :length])
+            own = keys[i : i + 1, :length], values[i : i + 1, :length]
+            alone = layer(query[i : i + 1], *own, bias=bias[:, :length])
             torch.testing.assert_close(whole.weights[i : i + 1, :, :length], alone.weights, atol=1e-12, rtol=0)
             torch.testing.assert_close(whole.context[i : i + 1], alone.context, atol=1e-12, rtol=0)
 
@@ -213,8 +214,9 @@ def test_padding_and_batch_change_nothing(score: str, align: str) -> None:
 def test_order_of_keys_does_not_matter(score: str, align: str) -> None:
     layer = Attention(SCORE_MAKERS[score](), ALIGN_MAKERS[align]()).double().eval()
     query, keys, values = inputs(torch.float64)
-    order = torch.randperm(K)
-    plain, mixed = layer(query, keys, values), layer(query, keys[:, order], values[:, order])
+    order, bias = torch.randperm(K), torch.rand(Q, K, dtype=torch.float64)  # no two scores are equal
+    plain = layer(query, keys, values, bias=bias)
+    mixed = layer(query, keys[:, order], values[:, order], bias=bias[:, order])
     torch.testing.assert_close(mixed.weights, plain.weights[..., order])
     torch.testing.assert_close(mixed.context, plain.context)
 
