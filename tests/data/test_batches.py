@@ -105,12 +105,12 @@ RECORDED = {
 
 def digest(batches: Iterator[Any], count: int) -> str:
     """Of every tensor of so many batches, and of which rows they are."""
-    found = blake2b(digest_size=8)
+    hashed = blake2b(digest_size=8)
     for batch in islice(batches, count):
-        found.update(repr(getattr(batch, "indices", None)).encode())
+        hashed.update(repr(getattr(batch, "indices", None)).encode())
         for name, tensor in batch.tensors().items():
-            found.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode() + tensor.numpy().tobytes())
-    return found.hexdigest()
+            hashed.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode() + tensor.numpy().tobytes())
+    return hashed.hexdigest()
 
 
 def test_every_case_is_recorded() -> None:
