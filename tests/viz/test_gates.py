@@ -9,7 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from regard.base import ConfigError, ShapeError
 from regard.viz import save
 from regard.viz.gates import gate_histograms, gate_profiles
-from regard.viz.pictures import DARK
+from regard.viz.theme import DARK
 
 CHANCE = np.random.default_rng(0)
 GATES = {"stages.0.0": CHANCE.random((12, 16)), "stages.2.2": CHANCE.random((12, 64))}

@@ -26,8 +26,8 @@ from regard.viz import (
     heatmap,
     position_maps,
 )
-from regard.viz.overlay import Told, overlays
-from regard.viz.pictures import DARK
+from regard.viz.overlay import CaptionOverlay, overlays
+from regard.viz.theme import DARK
 
 MANY = 512  # pictures that gates are gathered from
 _EVERY = 2  # pixels between the places of a map that answers to the pointer
@@ -220,7 +220,7 @@ def overlaid(said: Caption | Mapping[str, Caption], dark: bool = False) -> Any:
         if one.weights is None or not one.tokens:
             got = "no words" if one.weights is not None else "no attention"
             raise RegardError("there is nothing to draw", got=f"{got} for {one.name}" + f" by {name}" * bool(name))
-    told = {name: Told(one.tokens, one.weights, one.grid, one.box) for name, one in several.items()}
+    told = {name: CaptionOverlay(one.tokens, one.weights, one.grid, one.box) for name, one in several.items()}
     image = next((one.image for one in several.values()), None)
     axes = overlays(image, told)
     if dark:

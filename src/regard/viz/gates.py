@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from regard.base import ConfigError, ShapeError
 from regard.viz.curves import COLOURS, DASHES, ON_DARK, colour_of
 from regard.viz.fonts import extent, printable
-from regard.viz.pictures import (
+from regard.viz.theme import (
     DARK,
     LIGHT,
     Grid,
-    Paper,
+    Palette,
     entitle,
     headline,
     headroom,
@@ -56,11 +56,11 @@ def gate_profiles(
     >>> [line.get_label() for line in axes[0, 0].lines]
     ['cat', 'dog', 'all']
     """
-    layers, paper = _checked(gates), DARK if dark else LIGHT
+    layers, palette = _checked(gates), DARK if dark else LIGHT
     kinds = _labels(labels, len(next(iter(layers.values()))))
     chosen = _chosen(kinds, show)
     names = [str(kind) if classes is None else _name(classes, kind) for kind in chosen]
-    axes, figure = _panels(layers, columns, paper, title, legend=[*names, "all"])
+    axes, figure = _panels(layers, columns, palette, title, legend=[*names, "all"])
     colours = ON_DARK if dark else COLOURS
     for ax, values in zip(axes.flat, layers.values(), strict=False):
         channels = np.arange(values.shape[1])
@@ -71,11 +71,11 @@ def gate_profiles(
                 "linewidth": 1.1,
             }
             ax.plot(channels, values[kinds == kind].mean(0), label=name, zorder=3, **style)
-        ax.plot(channels, values.mean(0), label="all", color=paper.ink, linewidth=1.9, alpha=0.75, zorder=2)
+        ax.plot(channels, values.mean(0), label="all", color=palette.ink, linewidth=1.9, alpha=0.75, zorder=2)
         ax.set_xlim(-0.5, len(channels) - 0.5)
         ax.set_ylim(0, 1)
-        ticks(ax, paper, "channel")
-    _legend(figure, axes.flat[0].lines, [*names, "all"], paper)
+        ticks(ax, palette, "channel")
+    _legend(figure, axes.flat[0].lines, [*names, "all"], palette)
     return axes
 
 
@@ -98,18 +98,18 @@ def gate_histograms(
     >>> axes[0, 0].texts[0].get_text()
     '±0.000 by picture'
     """
-    layers, paper = _checked(gates), DARK if dark else LIGHT
+    layers, palette = _checked(gates), DARK if dark else LIGHT
     if bins < 1:
         raise ConfigError("bins", got=bins, expected="1 or more")
-    axes, _ = _panels(layers, columns, paper, title, legend=[])
+    axes, _ = _panels(layers, columns, palette, title, legend=[])
     fill = colour_of(run, dark=dark)
     for ax, values in zip(axes.flat, layers.values(), strict=False):
         shares, edges = np.histogram(values, bins=bins, range=(0, 1))
         ax.bar(edges[:-1], shares / values.size, width=1 / bins, align="edge", color=fill, linewidth=0)
-        ax.axvline(values.mean(), color=paper.ink, linewidth=1.0, linestyle=(0, (3, 2)))
-        note(ax, f"±{values.std(0).mean():.3f} by picture", (1, 1), (0, 4), "baseline", paper)
+        ax.axvline(values.mean(), color=palette.ink, linewidth=1.0, linestyle=(0, (3, 2)))
+        note(ax, f"±{values.std(0).mean():.3f} by picture", (1, 1), (0, 4), "baseline", palette)
         ax.set_xlim(0, 1)
-        ticks(ax, paper, "gate")
+        ticks(ax, palette, "gate")
     return axes
 
 
@@ -156,7 +156,7 @@ def _name(classes: Sequence[str], kind: int) -> str:
 
 
 def _panels(
-    layers: Gates, columns: int, paper: Paper, title: str | None, *, legend: list[str]
+    layers: Gates, columns: int, palette: Palette, title: str | None, *, legend: list[str]
 ) -> tuple[Grid, "matplotlib.figure.Figure"]:
     """A grid of panels, each with the name of its layer; what is left over is hidden."""
     if columns < 1:
@@ -167,7 +167,7 @@ def _panels(
     head = headroom(title)
     foot = _LINE * -(-len(legend) // _fitting(legend, width)) if legend else 0.0
     height = head + lines * (_ABOVE + _HEIGHT + _BELOW) - _ABOVE + 0.12 + foot
-    figure = new_figure(width, height, paper)
+    figure = new_figure(width, height, palette)
     axes = np.empty((lines, across), dtype=object)
     names = [*layers, *[""] * (lines * across - len(layers))]
     for place, name in enumerate(names):
@@ -176,9 +176,9 @@ def _panels(
         ax = figure.add_axes((left / width, 1 - (top + _HEIGHT) / height, _WIDTH / width, _HEIGHT / height))
         ax.set_visible(place < len(layers))
         if place < len(layers):
-            entitle(ax, name, paper.ink, size=8.5)
+            entitle(ax, name, palette.ink, size=8.5)
         axes[row, column] = ax
-    headline(figure, title, _SIDE, paper)
+    headline(figure, title, _SIDE, palette)
     return axes, figure
 
 
@@ -188,7 +188,7 @@ def _fitting(names: list[str], width: float) -> int:
     return max(1, min(len(names), int((width - _SIDE) / (widest + 0.5))))
 
 
-def _legend(figure: "matplotlib.figure.Figure", handles: Any, names: list[str], paper: Paper) -> None:
+def _legend(figure: "matplotlib.figure.Figure", handles: Any, names: list[str], palette: Palette) -> None:
     legend = figure.legend(
         list(handles),
         ["."] * len(names),  # a name may begin with "_", which matplotlib would leave out
@@ -197,7 +197,7 @@ def _legend(figure: "matplotlib.figure.Figure", handles: Any, names: list[str], 
         ncols=_fitting(names, float(figure.get_figwidth())),
         frameon=False,
         fontsize=8.5,
-        labelcolor=paper.ink,
+        labelcolor=palette.ink,
         handlelength=2.2,
         columnspacing=1.2,
         borderaxespad=0.1,

@@ -18,7 +18,7 @@ _DIM = 0.4  # how bright the picture is where no weight lies
 _UNSEEN = 0.5  # times that, outside of what the model saw
 
 
-class Told(NamedTuple):
+class CaptionOverlay(NamedTuple):
     """A caption and where its words looked."""
 
     words: Sequence[str]
@@ -81,11 +81,13 @@ def overlay(
     on in the next line. Returns the grid of axes, which `save` writes; those without a panel are hidden.
     """
     captions = rows if rows is not None else {"": (words or [], weights)}
-    told = {name: Told(each, given, grid, box) for name, (each, given) in captions.items()}
+    told = {name: CaptionOverlay(each, given, grid, box) for name, (each, given) in captions.items()}
     return overlays(image, told, per_row=per_row, smooth=smooth)
 
 
-def overlays(image: Any, captions: Mapping[str, Told], *, per_row: int = 8, smooth: int | float = 0.5) -> Grid:
+def overlays(
+    image: Any, captions: Mapping[str, CaptionOverlay], *, per_row: int = 8, smooth: int | float = 0.5
+) -> Grid:
     """Several captions of one picture, one below the other, each with its name; each may have places of its own.
 
     As `overlay` with `rows`, for models that see the picture in different ways: a grid and a box for each caption.
@@ -160,7 +162,7 @@ def _picture(image: Any) -> Numbers:
     return np.clip(scaled.astype(np.float64), 0, 1)
 
 
-def _lines(name: str, told: Told, per_row: int) -> list[tuple[str | None, list[tuple[str, Numbers]]]]:
+def _lines(name: str, told: CaptionOverlay, per_row: int) -> list[tuple[str | None, list[tuple[str, Numbers]]]]:
     """The panels of one caption, line by line; its name stands at the first."""
     words, weights = told.words, told.weights
     if not len(words):

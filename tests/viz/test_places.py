@@ -7,8 +7,8 @@ import torch
 
 from regard.base import ConfigError, ShapeError
 from regard.viz import save
-from regard.viz.maps import position_maps, shades
-from regard.viz.pictures import DARK
+from regard.viz.places import position_maps, shades
+from regard.viz.theme import DARK
 
 CHANCE = np.random.default_rng(0)
 PICTURE = CHANCE.random((16, 24, 3))

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from regard.base import ConfigError, ShapeError
 from regard.viz.curves import colour_of
-from regard.viz.pictures import DARK, LIGHT, Grid, Paper, entitle, headline, headroom, new_figure, panel, ticks
+from regard.viz.theme import DARK, LIGHT, Grid, Palette, entitle, headline, headroom, new_figure, panel, ticks
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -30,19 +30,21 @@ def glimpse_errors(
     shown = {"error after each glimpse, %": _checked("errors", errors, None)}
     if stopped is not None:
         shown["pictures that took so many, %"] = _checked("stopped", stopped, len(errors))
-    paper, head = DARK if dark else LIGHT, headroom(title)
+    palette, head = DARK if dark else LIGHT, headroom(title)
     breadth = max(_LEAST, _EACH * len(errors))
-    figure = new_figure(len(shown) * (_LEFT + breadth) + 0.15, head + _HEIGHT + _BELOW, paper)
+    figure = new_figure(len(shown) * (_LEFT + breadth) + 0.15, head + _HEIGHT + _BELOW, palette)
     axes = np.empty(len(shown), dtype=object)
     for place, (name, values) in enumerate(shown.items()):
         axes[place] = ax = panel(figure, _LEFT + place * (_LEFT + breadth), head, breadth, _HEIGHT)
-        entitle(ax, name, paper.ink, size=8.5)
-        _draw(ax, values, paper, colour_of(run, dark=dark), bars=place == 1)
-    headline(figure, title, _LEFT, paper)
+        entitle(ax, name, palette.ink, size=8.5)
+        _draw(ax, values, palette, colour_of(run, dark=dark), bars=place == 1)
+    headline(figure, title, _LEFT, palette)
     return axes
 
 
-def _draw(ax: "matplotlib.axes.Axes", values: NDArray[np.float64], paper: Paper, colour: str, *, bars: bool) -> None:
+def _draw(
+    ax: "matplotlib.axes.Axes", values: NDArray[np.float64], palette: Palette, colour: str, *, bars: bool
+) -> None:
     across = np.arange(1, len(values) + 1)
     if bars:
         ax.bar(across, values, width=0.7, color=colour)
@@ -50,11 +52,11 @@ def _draw(ax: "matplotlib.axes.Axes", values: NDArray[np.float64], paper: Paper,
         ax.plot(across, values, "o-", color=colour, markersize=3.5, linewidth=1.4, clip_on=False)
     for x, value in zip(across, values, strict=True):
         ax.annotate(_short(value), (x, value), (0 if bars else -3, 4), textcoords="offset points", va="bottom",
-                    ha="center" if bars else "left", fontsize=7, color=paper.ink)  # fmt: skip
+                    ha="center" if bars else "left", fontsize=7, color=palette.ink)  # fmt: skip
     ax.set_xlim(0.4, len(values) + 0.6)
     ax.set_ylim(0, 1.18 * max(float(values.max()), 1e-3))
     ax.set_xticks(across)
-    ticks(ax, paper, "glimpses")
+    ticks(ax, palette, "glimpses")
 
 
 def _short(value: float) -> str:

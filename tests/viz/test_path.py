@@ -13,8 +13,8 @@ from PIL import Image
 from regard.base import ConfigError, ShapeError
 from regard.nn.retina import retina
 from regard.viz import save
-from regard.viz.glimpses import colour, glimpse_animation, glimpse_path, remember, see
-from regard.viz.pictures import DARK, as_picture
+from regard.viz.path import colour, glimpse_animation, glimpse_path, remember, see
+from regard.viz.theme import DARK, as_picture
 
 CHANCE = np.random.default_rng(0)
 GREY, COLOURED = CHANCE.random((20, 30)), CHANCE.random((16, 16, 3))

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.base import ConfigError, ShapeError, require, write_atomically
-from regard.viz.pictures import (
+from regard.viz.theme import (
     DARK,
     LIGHT,
     Grid,
-    Paper,
+    Palette,
     Pixels,
     as_picture,
     entitle,
@@ -78,7 +78,7 @@ def glimpse_path(
     >>> len(axes), axes[-1].get_xlabel()
     (6, '7')
     """
-    path, paper = _checked(image, where, size, scales, steps, labels), DARK if dark else LIGHT
+    path, palette = _checked(image, where, size, scales, steps, labels), DARK if dark else LIGHT
     count = len(path.centres)
     across = min(count, _WIDE)
     lines = -(-count // across)
@@ -88,20 +88,20 @@ def glimpse_path(
     wide, high = path.inches()
     left = 2 * wide + 3 * _GAP + 0.1
     height = max(high, lines * (column + 0.15))
-    figure = new_figure(left + across * (_SMALL + _GAP) + 0.05, head + height + _GAP, paper)
+    figure = new_figure(left + across * (_SMALL + _GAP) + 0.05, head + height + _GAP, palette)
     axes = [panel(figure, _GAP + n * (wide + _GAP), head, wide, high) for n in range(2)]
-    _draw_path(axes[0], path, count, paper)
-    _draw_memory(axes[1], path, count, paper)
+    _draw_path(axes[0], path, count, palette)
+    _draw_memory(axes[1], path, count, palette)
     for step in range(count):
         x, y = left + step % across * (_SMALL + _GAP), head + step // across * (column + 0.15)
         for scale, patch in enumerate(see(path.picture, path.centres[step], size, scales)):
             ax = panel(figure, x, y + scale * (_SMALL + 0.04), _SMALL, _SMALL)
             _show(ax, patch, colour(step, count))
             if scale == 0:
-                entitle(ax, f"{step + 1}", paper.ink, size=8.5, pad=3)
+                entitle(ax, f"{step + 1}", palette.ink, size=8.5, pad=3)
             axes.append(ax)
-        _say(axes[-1], path.labels[step], paper)
-    headline(figure, title, _GAP, paper)
+        _say(axes[-1], path.labels[step], palette)
+    headline(figure, title, _GAP, palette)
     return np.array(axes, dtype=object)
 
 
@@ -122,11 +122,11 @@ def glimpse_animation(
         raise ConfigError("an animation is a GIF", got=repr(Path(path).suffix), expected=".gif")
     if not 0.02 <= seconds <= 60:
         raise ConfigError("seconds of a frame", got=seconds, expected="0.02 to 60")
-    checked, paper = _checked(image, where, size, scales, steps, labels), DARK if dark else LIGHT
+    checked, palette = _checked(image, where, size, scales, steps, labels), DARK if dark else LIGHT
     count = len(checked.centres)
     pillow = require("PIL.Image", extra="viz")
-    frames = [pillow.fromarray(_frame(checked, step, paper)) for step in range(1, count + 1)]
-    colours = _palette(frames, [*(colour(step, count) for step in range(count)), paper.ground])
+    frames = [pillow.fromarray(_frame(checked, step, palette)) for step in range(1, count + 1)]
+    colours = _palette(frames, [*(colour(step, count) for step in range(count)), palette.ground])
     frames = [each.quantize(palette=colours, dither=pillow.Dither.NONE) for each in frames]
     durations = [round(1000 * seconds)] * (count - 1) + [round(3000 * seconds)]
     content = io.BytesIO()
@@ -212,7 +212,7 @@ def _cuts(side: int, place: float, size: int, width: int) -> NDArray[np.float64]
     return overlap
 
 
-def _draw_path(ax: "matplotlib.axes.Axes", path: _Path, count: int, paper: Paper) -> None:
+def _draw_path(ax: "matplotlib.axes.Axes", path: _Path, count: int, palette: Palette) -> None:
     """The picture, and the first `count` glimpses: boxes, arrows, numbered dots. The last one is drawn strongly."""
     places, total = path.centres - 0.5, len(path.centres)  # a pixel's middle is at whole numbers
     ax.imshow(path.picture, interpolation="nearest", zorder=0)
@@ -228,8 +228,8 @@ def _draw_path(ax: "matplotlib.axes.Axes", path: _Path, count: int, paper: Paper
         ink = "white" if _is_dark(shade) else "black"
         number = ax.annotate(str(step + 1), tuple(places[step]), color=ink, ha="center", va="center_baseline", zorder=6)
         number.set(fontsize=7, fontweight="bold")
-    _view(ax, path, paper)
-    entitle(ax, "where it looked", paper.soft)
+    _view(ax, path, palette)
+    entitle(ax, "where it looked", palette.soft)
 
 
 def _box(ax: "matplotlib.axes.Axes", place: Places, side: int, scale: int, shade: str, *, last: bool) -> None:
@@ -253,20 +253,20 @@ def _arrow(ax: "matplotlib.axes.Axes", start: Places, end: Places, shade: str) -
     ax.annotate("", tuple(end), tuple(start), arrowprops=style, zorder=4)
 
 
-def _draw_memory(ax: "matplotlib.axes.Axes", path: _Path, count: int, paper: Paper) -> None:
+def _draw_memory(ax: "matplotlib.axes.Axes", path: _Path, count: int, palette: Palette) -> None:
     memory, seen = remember(path.picture, path.centres[:count], path.size, path.scales)
     ax.imshow(np.dstack([memory, seen]), interpolation="nearest")
-    _view(ax, path, paper)
-    entitle(ax, "all that it saw", paper.soft)
+    _view(ax, path, palette)
+    entitle(ax, "all that it saw", palette.soft)
 
 
-def _view(ax: "matplotlib.axes.Axes", path: _Path, paper: Paper) -> None:
-    """One view for both panels; where there is no picture, the paper is hatched."""
+def _view(ax: "matplotlib.axes.Axes", path: _Path, palette: Palette) -> None:
+    """One view for both panels; where there is no picture, the ground is hatched."""
     ax.set_xlim(path.low[0] - 0.5, path.high[0] - 0.5)
     ax.set_ylim(path.high[1] - 0.5, path.low[1] - 0.5)
-    ax.patch.set(facecolor=paper.empty, edgecolor=paper.soft, hatch="/////", alpha=0.6)
+    ax.patch.set(facecolor=palette.empty, edgecolor=palette.soft, hatch="/////", alpha=0.6)
     ax.patch.set_hatch_linewidth(0.4)
-    frame(ax, paper.rule)
+    frame(ax, palette.rule)
 
 
 def _is_dark(shade: str) -> bool:
@@ -279,12 +279,12 @@ def _show(ax: "matplotlib.axes.Axes", patch: Pixels, edge: str) -> None:
     frame(ax, edge, 1.6)
 
 
-def _say(ax: "matplotlib.axes.Axes", label: str | None, paper: Paper) -> None:
+def _say(ax: "matplotlib.axes.Axes", label: str | None, palette: Palette) -> None:
     """What was said at this step, below its last patch, and as small as it must be not to touch its neighbours."""
     if label is not None:
         shown = words(label, 10)
         size = fitted(shown["text"], 9, _BOLD * (_SMALL + _GAP))
-        ax.set_xlabel(".", fontsize=size, color=paper.ink, fontweight="bold", labelpad=3).set(**shown)
+        ax.set_xlabel(".", fontsize=size, color=palette.ink, fontweight="bold", labelpad=3).set(**shown)
 
 
 def _palette(frames: Sequence[Any], exact: Sequence[str]) -> Any:
@@ -301,26 +301,26 @@ def _palette(frames: Sequence[Any], exact: Sequence[str]) -> Any:
     return palette
 
 
-def _frame(path: _Path, count: int, paper: Paper) -> NDArray[np.uint8]:
+def _frame(path: _Path, count: int, palette: Palette) -> NDArray[np.uint8]:
     """The pixels of one frame: `count` glimpses so far, what the last of them sees, and the memory."""
     small = min(_SMALL, (_BIG - 0.04 * (path.scales - 1)) / path.scales)
     wide, high = path.inches()
     left = 2 * wide + 3 * _GAP
-    figure = new_figure(left + max(small, 0.9) + _GAP, max(high, path.scales * (small + 0.04)) + 0.62, paper)
+    figure = new_figure(left + max(small, 0.9) + _GAP, max(high, path.scales * (small + 0.04)) + 0.62, palette)
     first, second = (panel(figure, _GAP + n * (wide + _GAP), 0.3, wide, high) for n in range(2))
-    _draw_path(first, path, count, paper)
-    _draw_memory(second, path, count, paper)
+    _draw_path(first, path, count, palette)
+    _draw_memory(second, path, count, palette)
     step = count - 1
     for scale, patch in enumerate(see(path.picture, path.centres[step], path.size, path.scales)):
         ax = panel(figure, left, 0.3 + scale * (small + 0.04), small, small)
         _show(ax, patch, colour(step, len(path.centres)))
         if scale == 0:
-            entitle(ax, f"{count} of {len(path.centres)}", paper.soft)
+            entitle(ax, f"{count} of {len(path.centres)}", palette.soft)
     said = " ".join(label for label in path.labels[:count] if label)
     if said:
         shown = words(said, 60)
         size = fitted(shown["text"], 12, _BOLD * wide)
-        second.set_xlabel(".", fontsize=size, color=paper.ink, fontweight="bold", labelpad=3).set(**shown)
+        second.set_xlabel(".", fontsize=size, color=palette.ink, fontweight="bold", labelpad=3).set(**shown)
     canvas = require("matplotlib.backends.backend_agg", extra="viz").FigureCanvasAgg(figure)
     canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()

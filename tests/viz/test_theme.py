@@ -5,7 +5,7 @@ from matplotlib.colors import to_hex
 
 from regard.base import ConfigError, ShapeError
 from regard.viz.fonts import extent
-from regard.viz.pictures import (
+from regard.viz.theme import (
     DARK,
     LIGHT,
     as_picture,

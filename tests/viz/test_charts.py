@@ -9,7 +9,7 @@ from matplotlib.colors import to_hex
 
 from regard.base import ConfigError, ShapeError
 from regard.viz import glimpse_errors, save
-from regard.viz.pictures import DARK
+from regard.viz.theme import DARK
 
 ERRORS = [19.06, 6.44, 3.54, 1.57, 1.06, 0.0]
 

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.base import ConfigError, ShapeError, require
-from regard.viz.pictures import (
+from regard.viz.theme import (
     DARK,
     LIGHT,
     Grid,
-    Paper,
+    Palette,
     Pixels,
     as_picture,
     breadth,
@@ -54,7 +54,7 @@ def position_maps(
     >>> [ax.get_xlabel() for ax in axes]
     ['', 'at most 0.062 = 1.0 even', 'at most 0.062 = 1.0 even']
     """
-    picture, paper = as_picture(image), DARK if dark else LIGHT
+    picture, palette = as_picture(image), DARK if dark else LIGHT
     spots, layers = _checked(picture, places, weights)
     names = [f"from {number}" for number in range(1, len(spots) + 1)] if titles is None else [str(t) for t in titles]
     if len(names) != len(spots):
@@ -64,13 +64,13 @@ def position_maps(
     height, width = picture.shape[:2]
     wide, high = _BIG * width / max(height, width), _BIG * height / max(height, width)
     head, row = headroom(title), high + 0.5
-    figure = new_figure(_GAP + across * (wide + _GAP), head + lines * row - 0.2, paper)
+    figure = new_figure(_GAP + across * (wide + _GAP), head + lines * row - 0.2, palette)
     axes = []
     for number in range(1 + len(spots)):
         line, column = divmod(number, across)
         axes.append(panel(figure, _GAP + column * (wide + _GAP), head + line * row, wide, high))
     axes[0].imshow(picture, interpolation="nearest")
-    entitle(axes[0], "picture", paper.soft)
+    entitle(axes[0], "picture", palette.soft)
     for number, spot in enumerate(spots, start=1):
         _mark(axes[0], spot, str(number), (1 if spot[1] < 0.85 * width else -1, 1 if spot[0] > 0.15 * height else -1))
     grey = np.repeat((picture @ [0.2126, 0.7152, 0.0722])[..., None], 3, axis=2) * 0.8
@@ -78,13 +78,13 @@ def position_maps(
         ax.imshow(grey, interpolation="nearest")
         _overlay(ax, layer, (width, height), smooth)
         _mark(ax, spot)
-        entitle(ax, name, paper.soft)
-        _tell(ax, layer, paper)
+        entitle(ax, name, palette.soft)
+        _tell(ax, layer, palette)
     for ax in axes:
         ax.set_xlim(-0.5, width - 0.5)
         ax.set_ylim(height - 0.5, -0.5)
-        frame(ax, paper.rule)
-    headline(figure, title, _GAP, paper)
+        frame(ax, palette.rule)
+    headline(figure, title, _GAP, palette)
     return np.array(axes, dtype=object)
 
 
@@ -148,8 +148,8 @@ def _mark(
         text.set_path_effects([effects.withStroke(linewidth=2.4, foreground="black")])
 
 
-def _tell(ax: "matplotlib.axes.Axes", layer: Weights, paper: Paper) -> None:
+def _tell(ax: "matplotlib.axes.Axes", layer: Weights, palette: Palette) -> None:
     low, high = float(layer.min()), float(layer.max())
     even = high / layer.mean() if high else 0.0
     text = f"at most {high:.2g} = {even:.1f} even" if low >= 0 else f"{low:.2g} to {high:.2g}".replace("-", "−")
-    ax.set_xlabel(text, fontsize=fitted(text, 7.5, breadth(ax)), color=paper.soft, labelpad=3)
+    ax.set_xlabel(text, fontsize=fitted(text, 7.5, breadth(ax)), color=palette.soft, labelpad=3)
