@@ -7,7 +7,8 @@ import pytest
 from PIL import Image
 
 from regard.base import ConfigError, ShapeError
-from regard.viz.embed import LEVELS, Picture, PlaceMap, data, map_html, picture_html, size_of, thumbnail_html
+from regard.explanation.widget import LEVELS
+from regard.viz.embed import Picture, PlaceMap, data, map_html, picture_html, size_of, thumbnail_html
 
 
 def file(kind: str = "PNG", width: int = 30, height: int = 20, shade: int = 0) -> bytes:

@@ -1,7 +1,6 @@
 import io
 import re
 from html.parser import HTMLParser
-from importlib import resources
 
 import numpy as np
 import pytest
@@ -9,8 +8,7 @@ import torch
 
 from regard.base import ConfigError, ShapeError
 from regard.viz import RunReport, Sample, report_page
-from regard.viz.embed import LEVELS, Picture, PlaceMap
-from regard.viz.page import _LEVELS
+from regard.viz.embed import Picture, PlaceMap
 
 EVIL = "<b>&\"'</script><script>alert(1)</script>"
 VOID = {"meta", "br", "wbr", "img", "link", "input", "hr", "source"}
@@ -247,11 +245,6 @@ def test_a_report_is_the_same_each_time():
     assert report_page(runs, title="t") == report_page(runs, title="t")
 
 
-def test_the_script_has_the_same_levels():
-    script = resources.files("regard.viz").joinpath("page.js").read_text()
-    assert f"const LEVELS = {_LEVELS};" in script
-
-
 @pytest.mark.parametrize(
     ("runs", "error", "message"),
     [
@@ -337,8 +330,3 @@ def test_runs_share_a_picture(seeing):
 def test_sections_have_the_names_of_the_task(seeing):
     assert re.findall(r"<h2>(.*?)</h2>", seeing) == ["Runs", "Curves", "Inside", "Pictures &amp; more"]
     assert re.findall(r"<figcaption>([^<]+)</figcaption>", seeing) == ["Error, % during training"]
-
-
-def test_the_script_knows_the_levels_of_maps():
-    script = resources.files("regard.viz").joinpath("page.js").read_text(encoding="utf-8")
-    assert f"parseInt(digit, 16) / {LEVELS}" in script

@@ -1,7 +1,12 @@
-"""Pictures: heat maps of weights in any script, curves of training and quality, and a report as one HTML page."""
+"""Pictures: drawings of explanations in any script, curves of training and quality, and a report as one HTML page."""
 
-from regard.viz.charts import glimpse_errors
+from collections.abc import Callable
+from typing import Any
+
+from regard.viz import edges, gates, hops, matrix, path, places, tape
+from regard.viz.charts import Chart, chart_curves, glimpse_errors
 from regard.viz.curves import LengthBucket, length_curves, loss_curves
+from regard.viz.drawing import animate, draw
 from regard.viz.gates import gate_histograms, gate_profiles
 from regard.viz.heatmap import heatmap, save
 from regard.viz.matrix import heatmaps
@@ -10,11 +15,26 @@ from regard.viz.page import RunReport, Sample, report_page
 from regard.viz.path import glimpse_animation, glimpse_path
 from regard.viz.places import position_maps
 
+DRAWINGS: dict[str, Callable[..., Any]] = {
+    "matrix": matrix.draw,
+    "path": path.draw,
+    "places": places.draw,
+    "gates": gates.draw,
+    "edges": edges.draw,
+    "hops": hops.draw,
+    "tape": tape.draw,
+}
+
 __all__ = [
+    "DRAWINGS",
     "CaptionOverlay",
+    "Chart",
     "LengthBucket",
     "RunReport",
     "Sample",
+    "animate",
+    "chart_curves",
+    "draw",
     "gate_histograms",
     "gate_profiles",
     "glimpse_animation",

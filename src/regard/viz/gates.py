@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.base import ConfigError, ShapeError
+from regard.explanation.gates import Gates
 from regard.viz.curves import COLOURS, DASHES, ON_DARK, colour_of
 from regard.viz.fonts import extent, printable
 from regard.viz.theme import (
@@ -17,6 +18,7 @@ from regard.viz.theme import (
     LIGHT,
     Grid,
     Palette,
+    blank_drawing,
     entitle,
     headline,
     headroom,
@@ -30,11 +32,30 @@ if TYPE_CHECKING:
     import matplotlib.axes
     import matplotlib.figure
 
-Gates = dict[str, NDArray[np.float64]]
+Layers = dict[str, NDArray[np.float64]]
 _WIDTH, _HEIGHT = 2.5, 1.35  # inches of a panel
 _SIDE, _ABOVE, _BELOW = 0.46, 0.3, 0.36  # inches around it, for numbers and names
+_BESIDE = 0.22  # of a panel: the histogram beside the profile
+_BINS = 25
 _FEW = 4  # classes that are drawn unless told
 _LINE, _LONG = 0.19, 20  # inches of a line of the legend, letters of a name in it
+
+
+def draw(gates: Gates, *, dark: bool = False) -> Grid:
+    """Draw each layer: the mean gate of each channel by class, and beside it how many gates are how open.
+
+    Returns the axes [layers 2]: the profile, and its histogram on end.
+    """
+    palette = DARK if dark else LIGHT
+    layers = {name: values for name, values in gates.values.items() if values.size}
+    if not layers:
+        return np.array([[blank_drawing(gates.title, "no gates", palette)] * 2], dtype=object)
+    classes = gates.classes or [str(kind) for kind in range(int(gates.labels.max()) + 1)]
+    profiles = gate_profiles(layers, gates.labels, classes=classes, title=gates.title or None, dark=dark)
+    axes = np.empty((len(layers), 2), dtype=object)
+    for place, values in enumerate(layers.values()):
+        axes[place] = profiles.flat[place], _beside(profiles.flat[place], values, palette)
+    return axes
 
 
 def gate_profiles(
@@ -113,7 +134,27 @@ def gate_histograms(
     return axes
 
 
-def _checked(gates: Mapping[str, Any]) -> Gates:
+def _beside(ax: "matplotlib.axes.Axes", values: NDArray[np.float64], palette: Palette) -> "matplotlib.axes.Axes":
+    """A histogram on end in the right part of a panel, at the same height as the profile's gates."""
+    figure: Any = ax.figure
+    place = ax.get_position(original=True)
+    wide = place.width * _BESIDE
+    ax.set_position((place.x0, place.y0, place.width - wide, place.height))
+    side: matplotlib.axes.Axes = figure.add_axes((place.x1 - 0.9 * wide, place.y0, 0.9 * wide, place.height), sharey=ax)
+    counts, edges = np.histogram(values, bins=_BINS, range=(0, 1))
+    side.barh(edges[:-1], counts / counts.max(), height=1 / _BINS, align="edge", color=palette.heat, linewidth=0)
+    side.axhline(values.mean(), color=palette.ink, linewidth=1.0, linestyle=(0, (3, 2)))
+    side.set_facecolor(palette.ground)
+    side.set_xlim(0, 1.02)
+    side.set_xticks([])
+    side.tick_params(length=0, labelleft=False)
+    side.spines[["top", "right", "bottom"]].set_visible(False)
+    side.spines["left"].set(color=palette.rule, linewidth=0.8)
+    note(side, f"±{values.std(0).mean():.3f} by picture", (1, 1), (0, 4), "baseline", palette)
+    return side
+
+
+def _checked(gates: Mapping[str, Any]) -> Layers:
     layers = {}
     for name, given in gates.items():
         values = given.detach().cpu().float().numpy() if hasattr(given, "detach") else given
@@ -156,7 +197,7 @@ def _name(classes: Sequence[str], kind: int) -> str:
 
 
 def _panels(
-    layers: Gates, columns: int, palette: Palette, title: str | None, *, legend: list[str]
+    layers: Layers, columns: int, palette: Palette, title: str | None, *, legend: list[str]
 ) -> tuple[Grid, "matplotlib.figure.Figure"]:
     """A grid of panels, each with the name of its layer; what is left over is hidden."""
     if columns < 1:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard.base import ConfigError, ShapeError
+from regard.explanation.matrix import Matrix
 from regard.viz.fonts import extent, printable, renderer
 from regard.viz.heatmap import (
     INCH,
@@ -19,19 +20,49 @@ from regard.viz.heatmap import (
     colour_map_of,
     empty_figure,
     fit_figure,
+    heatmap,
     largest,
     listed,
     paint,
     scale_bar,
     set_title,
 )
-from regard.viz.theme import darken
+from regard.viz.theme import DARK, LIGHT, blank_drawing, darken
 
 if TYPE_CHECKING:
+    import matplotlib.axes
     import matplotlib.colors
     import matplotlib.figure
 
+_LARGE = 12  # rows and columns that hold no numbers, and get a colour bar
 _WIDE = 8  # heads in one row of panels; more are wrapped
+
+
+def draw(matrix: Matrix, *, dark: bool = False, ax: "matplotlib.axes.Axes | None" = None) -> Any:
+    """Draw a matrix as a heat map, or one for each head; `ax` is for a matrix without heads. Returns the axes.
+
+    >>> draw(Matrix([[0.9, 0.1]], ["la"], ["the", "house"])).get_xticklabels()[1].get_text()
+    'house'
+    """
+    title = " · ".join(part for part in (matrix.title, matrix.layer) if part)
+    if not matrix.weights.size:
+        return blank_drawing(title, "no weights", DARK if dark else LIGHT)
+    if matrix.weights.ndim == 3:
+        if ax is not None:
+            cure = "leave ax out, or draw one head"
+            raise ConfigError("several heads do not fit into one ax", got=f"{len(matrix.weights)} heads", cure=cure)
+        names = [f"head {head}" for head in range(len(matrix.weights))]
+        names[0] = f"{title}\n{names[0]}" if title else names[0]
+        return heatmaps(matrix.weights, matrix.rows, matrix.columns, titles=names, dark=dark)
+    large = max(matrix.weights.shape) > _LARGE
+    axes = heatmap(matrix.weights, matrix.rows, matrix.columns, ax=ax, colorbar=large, dark=dark)
+    if title:
+        set_title(axes, title, size=11, loc="left")
+        if dark:
+            darken([axes], figure=False)
+        if ax is None:
+            fit_figure(axes.figure)
+    return axes
 
 
 def heatmaps(
@@ -43,12 +74,14 @@ def heatmaps(
     figure: "matplotlib.figure.Figure | None" = None,
     cmap: "str | matplotlib.colors.Colormap" = "viridis",
     share: bool = True,
+    inches: int | float = 2.5,
     dark: bool = False,
 ) -> Grid:
     """Draw small multiples with common labels: heads [h q k], layers × heads [l h q k], or a mapping name → array.
 
     A mapping, of [q k] or [h q k], gives one row of panels for each name. `share` means one colour scale with one
-    bar; otherwise each panel has its own. An empty `figure` is filled and resized to fit. Returns the grid of axes.
+    bar; otherwise each panel has its own. No side of a panel is longer than `inches`. An empty `figure` is filled and
+    resized to fit. Returns the grid of axes.
 
     >>> heatmaps(np.eye(3)[None].repeat(2, 0)).shape
     (1, 2)
@@ -66,7 +99,7 @@ def heatmaps(
     colour_map = colour_map_of(cmap)
     if figure is not None and figure.axes:
         raise ConfigError("the figure is not empty", got=f"{len(figure.axes)} axes", cure="pass a new Figure()")
-    axes = _lay(grid, labels, names, figure or empty_figure(1, 1), colour_map, top if share else None)
+    axes = _lay(grid, labels, names, figure or empty_figure(1, 1), colour_map, top if share else None, inches)
     if dark:
         darken(axes.flat[0].figure.axes)
     return axes
@@ -104,11 +137,17 @@ def _misfit(what: str, array: Floats, expected: str) -> ShapeError:
 
 
 def _lay(
-    grid: list[list[Floats]], labels: list[Names], titles: list[str], figure: Any, colour_map: Any, top: float | None
+    grid: list[list[Floats]],
+    labels: list[Names],
+    titles: list[str],
+    figure: Any,
+    colour_map: Any,
+    top: float | None,
+    inches: int | float,
 ) -> Grid:
     """Set the panels out, at one scale, with labels at the left and on top; blank places stay hidden."""
     high, wide = (max(matrix.shape[axis] for line in grid for matrix in line) for axis in (0, 1))
-    cell = min(max(1.25 / max(high, wide), 7 * LINE / INCH), 2.5 / max(high, wide))
+    cell = min(max(1.25 / max(high, wide), 7 * LINE / INCH), inches / max(high, wide))
     figure.set_size_inches(wide * cell, high * cell)
     axes = np.empty((len(grid), max(map(len, grid))), dtype=object)
     panels, widest = zip(labels, titles, strict=True), 0.0

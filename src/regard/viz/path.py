@@ -5,14 +5,15 @@ Places are (x, y) in [−1, 1], (−1, −1) the top left corner of the picture.
 
 import io
 import os
+import pathlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.base import ConfigError, ShapeError, require, write_atomically
+from regard.explanation.path import Path
 from regard.viz.theme import (
     DARK,
     LIGHT,
@@ -40,7 +41,7 @@ _BOLD = 0.8  # by how much bold words are wider
 _BEYOND = 0.2  # how far the view may go beyond the picture, as a share of its side
 
 
-class _Path(NamedTuple):
+class _Rollout(NamedTuple):
     """What all drawings of one path need, checked."""
 
     picture: Pixels
@@ -56,6 +57,20 @@ class _Path(NamedTuple):
         span = self.high - self.low
         inches: Places = _BIG * span / span.max()
         return inches
+
+
+def draw(path: Path, *, dark: bool = False) -> Grid:
+    """Draw a path: where it looked, all that it saw, and each glimpse. Returns the axes, as `glimpse_path` does."""
+    if not len(path.where):
+        return np.array([_still(path, DARK if dark else LIGHT)], dtype=object)
+    settings: dict[str, Any] = {"size": path.size, "scales": path.scales, "labels": path.label or None}
+    return glimpse_path(path.image, path.where, title=path.title or None, dark=dark, **settings)
+
+
+def animate(path: Path, file: str | os.PathLike[str], *, dark: bool = False) -> pathlib.Path:
+    """Write a path as a GIF, one frame for each glimpse."""
+    settings: dict[str, Any] = {"size": path.size, "scales": path.scales, "labels": path.label or None}
+    return glimpse_animation(path.image, path.where, file, dark=dark, **settings)
 
 
 def glimpse_path(
@@ -116,10 +131,10 @@ def glimpse_animation(
     labels: str | Sequence[object] | None = None,
     seconds: int | float = 0.8,
     dark: bool = False,
-) -> Path:
+) -> pathlib.Path:
     """Write the path as a GIF, a frame for each step of so many seconds; the last one stays three times as long."""
-    if Path(path).suffix.lower() != ".gif":
-        raise ConfigError("an animation is a GIF", got=repr(Path(path).suffix), expected=".gif")
+    if pathlib.Path(path).suffix.lower() != ".gif":
+        raise ConfigError("an animation is a GIF", got=repr(pathlib.Path(path).suffix), expected=".gif")
     if not 0.02 <= seconds <= 60:
         raise ConfigError("seconds of a frame", got=seconds, expected="0.02 to 60")
     checked, palette = _checked(image, where, size, scales, steps, labels), DARK if dark else LIGHT
@@ -169,7 +184,7 @@ def colour(step: int, count: int) -> str:
 
 def _checked(
     image: Any, where: Any, size: int, scales: int, steps: int | None, labels: str | Sequence[object] | None
-) -> _Path:
+) -> _Rollout:
     picture = as_picture(image)
     if hasattr(where, "detach"):
         where = where.detach().cpu().float().numpy()
@@ -196,7 +211,7 @@ def _checked(
     centres = (places + 1) / 2 * whole
     low = np.clip(centres.min(0) - size / 2, -_BEYOND * whole, 0)
     high = np.clip(centres.max(0) + size / 2, whole, (1 + _BEYOND) * whole)
-    return _Path(picture, centres, size, scales, said, low, high)
+    return _Rollout(picture, centres, size, scales, said, low, high)
 
 
 def _sides(picture: Pixels, centre: Places) -> list[tuple[int, float]]:
@@ -212,7 +227,7 @@ def _cuts(side: int, place: float, size: int, width: int) -> NDArray[np.float64]
     return overlap
 
 
-def _draw_path(ax: "matplotlib.axes.Axes", path: _Path, count: int, palette: Palette) -> None:
+def _draw_path(ax: "matplotlib.axes.Axes", path: _Rollout, count: int, palette: Palette) -> None:
     """The picture, and the first `count` glimpses: boxes, arrows, numbered dots. The last one is drawn strongly."""
     places, total = path.centres - 0.5, len(path.centres)  # a pixel's middle is at whole numbers
     ax.imshow(path.picture, interpolation="nearest", zorder=0)
@@ -253,14 +268,14 @@ def _arrow(ax: "matplotlib.axes.Axes", start: Places, end: Places, shade: str) -
     ax.annotate("", tuple(end), tuple(start), arrowprops=style, zorder=4)
 
 
-def _draw_memory(ax: "matplotlib.axes.Axes", path: _Path, count: int, palette: Palette) -> None:
+def _draw_memory(ax: "matplotlib.axes.Axes", path: _Rollout, count: int, palette: Palette) -> None:
     memory, seen = remember(path.picture, path.centres[:count], path.size, path.scales)
-    ax.imshow(np.dstack([memory, seen]), interpolation="nearest")
+    ax.imshow(np.dstack([np.clip(memory, 0, 1), seen]), interpolation="nearest")
     _view(ax, path, palette)
     entitle(ax, "all that it saw", palette.soft)
 
 
-def _view(ax: "matplotlib.axes.Axes", path: _Path, palette: Palette) -> None:
+def _view(ax: "matplotlib.axes.Axes", path: _Rollout, palette: Palette) -> None:
     """One view for both panels; where there is no picture, the ground is hatched."""
     ax.set_xlim(path.low[0] - 0.5, path.high[0] - 0.5)
     ax.set_ylim(path.high[1] - 0.5, path.low[1] - 0.5)
@@ -269,13 +284,27 @@ def _view(ax: "matplotlib.axes.Axes", path: _Path, palette: Palette) -> None:
     frame(ax, palette.rule)
 
 
+def _still(path: Path, palette: Palette) -> "matplotlib.axes.Axes":
+    """The picture that nobody looked at."""
+    height, width = path.image.shape[:2]
+    wide, high = _BIG * width / max(height, width), _BIG * height / max(height, width)
+    head = headroom(path.title or None)
+    figure = new_figure(wide + 2 * _GAP, head + high + _GAP, palette)
+    ax = panel(figure, _GAP, head, wide, high)
+    ax.imshow(path.image, interpolation="nearest", aspect="auto")
+    frame(ax, palette.rule)
+    entitle(ax, "no glimpses", palette.soft)
+    headline(figure, path.title or None, _GAP, palette)
+    return ax
+
+
 def _is_dark(shade: str) -> bool:
     red, green, blue = require("matplotlib.colors", extra="viz").to_rgb(shade)
     return bool(0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2 < 0.179)
 
 
 def _show(ax: "matplotlib.axes.Axes", patch: Pixels, edge: str) -> None:
-    ax.imshow(patch, interpolation="nearest", vmin=0, vmax=1)
+    ax.imshow(np.clip(patch, 0, 1), interpolation="nearest", vmin=0, vmax=1)
     frame(ax, edge, 1.6)
 
 
@@ -301,7 +330,7 @@ def _palette(frames: Sequence[Any], exact: Sequence[str]) -> Any:
     return palette
 
 
-def _frame(path: _Path, count: int, palette: Palette) -> NDArray[np.uint8]:
+def _frame(path: _Rollout, count: int, palette: Palette) -> NDArray[np.uint8]:
     """The pixels of one frame: `count` glimpses so far, what the last of them sees, and the memory."""
     small = min(_SMALL, (_BIG - 0.04 * (path.scales - 1)) / path.scales)
     wide, high = path.inches()

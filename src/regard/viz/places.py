@@ -1,4 +1,4 @@
-"""Maps of attention over positions: what one place of a picture attends to (Wang et al. 2018, figure 3)."""
+"""Weights over the places of a picture: of words, or of other places (Wang et al. 2018, figure 3)."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.base import ConfigError, ShapeError, require
+from regard.explanation.places import Places
+from regard.viz.overlay import CaptionOverlay, overlays
 from regard.viz.theme import (
     DARK,
     LIGHT,
@@ -14,6 +16,7 @@ from regard.viz.theme import (
     Palette,
     Pixels,
     as_picture,
+    blank_drawing,
     breadth,
     entitle,
     fitted,
@@ -30,7 +33,38 @@ if TYPE_CHECKING:
 Weights = NDArray[np.float64]
 _BIG, _GAP = 1.9, 0.14  # inches: a panel, between panels
 _WIDE = 5  # panels in one row
+_MOST = 24  # places that are drawn, unless they are a raster
+_FOUR = ((0.5, 0.5), (0.2, 0.2), (0.3, 0.8), (0.8, 0.5))  # the places of a raster, as shares of height and width
 _BELOW = "#56b4e9"  # negative weights, which a dot product without softmax has
+
+
+def draw(places: Places, *, dark: bool = False) -> Grid:
+    """Draw where words look, one panel for each, or what marked places attend to; of a raster, four places.
+
+    Returns the axes, as `overlay` and `position_maps` do.
+    """
+    spots = places.spots()
+    if not places.weights.size:
+        return np.array([blank_drawing(places.title, "no weights", DARK if dark else LIGHT)], dtype=object)
+    if spots is None:
+        words = places.labels or [str(number) for number in range(1, 1 + len(places.weights))]
+        flat = places.weights.reshape(len(words), -1)
+        shown = CaptionOverlay(words, flat, places.weights.shape[1:], places.corners())
+        return overlays(places.image, {"": shown}, title=places.title or None, dark=dark)
+    numbers = _sample(places)
+    pixels = np.clip(np.rint(spots[numbers]), 0, np.array(places.image.shape[:2]) - 1).astype(int)
+    title = places.title
+    if len(numbers) < len(spots):
+        title = f"{title} ({len(numbers)} of {len(spots)} places)".strip()
+    return position_maps(
+        places.image,
+        [(int(row), int(column)) for row, column in pixels],
+        places.weights[numbers],
+        titles=[places.labels[number] for number in numbers] if places.labels else None,
+        title=title or None,
+        box=places.corners(),
+        dark=dark,
+    )
 
 
 def position_maps(
@@ -41,6 +75,7 @@ def position_maps(
     titles: Sequence[object] | None = None,
     title: str | None = None,
     smooth: bool = False,
+    box: Sequence[int | float] | None = None,
     dark: bool = False,
 ) -> Grid:
     """Draw the picture with its marked places, then one panel for each: the weights over the picture in grey.
@@ -48,7 +83,8 @@ def position_maps(
     `places` are pixels (row, column), `weights` [p i j] cover the whole picture, on a grid of any size: what
     `NonLocalNet.maps` gives for one picture. Each panel has its own scale: yellow is its largest weight, and clear is
     what has no more than an even share. Underneath stands that weight, and how many even shares it is. Weights without
-    a softmax are clear at zero, and blue below. `smooth` blurs the cells.
+    a softmax are clear at zero, and blue below. `smooth` blurs the cells. `box` (left, top, right, bottom, in pixels)
+    is what they cover, where that is not the whole picture.
 
     >>> axes = position_maps(np.zeros((8, 8)), [(0, 0), (7, 7)], np.full((2, 4, 4), 1 / 16))
     >>> [ax.get_xlabel() for ax in axes]
@@ -73,10 +109,11 @@ def position_maps(
     entitle(axes[0], "picture", palette.soft)
     for number, spot in enumerate(spots, start=1):
         _mark(axes[0], spot, str(number), (1 if spot[1] < 0.85 * width else -1, 1 if spot[0] > 0.15 * height else -1))
+    over = (0.0, 0.0, float(width), float(height)) if box is None else tuple(map(float, box))
     grey = np.repeat((picture @ [0.2126, 0.7152, 0.0722])[..., None], 3, axis=2) * 0.8
     for ax, spot, layer, name in zip(axes[1:], spots, layers, names, strict=True):
         ax.imshow(grey, interpolation="nearest")
-        _overlay(ax, layer, (width, height), smooth)
+        _overlay(ax, layer, over, smooth)
         _mark(ax, spot)
         entitle(ax, name, palette.soft)
         _tell(ax, layer, palette)
@@ -106,6 +143,15 @@ def shades(weights: Weights) -> Pixels:
     return colours
 
 
+def _sample(places: Places) -> list[int]:
+    """The numbers of the places that are drawn: all of them, four of a raster, or the first of very many."""
+    if places.grid is None:
+        return list(range(min(len(places.weights), _MOST)))
+    rows, columns = places.grid
+    chosen = (round(down * (rows - 1)) * columns + round(across * (columns - 1)) for down, across in _FOUR)
+    return list(dict.fromkeys(chosen))
+
+
 def _checked(picture: Pixels, places: Sequence[tuple[int, int]], weights: Any) -> tuple[list[tuple[int, int]], Weights]:
     spots = [(int(row), int(column)) for row, column in places]
     height, width = picture.shape[:2]
@@ -122,9 +168,10 @@ def _checked(picture: Pixels, places: Sequence[tuple[int, int]], weights: Any) -
     return spots, layers
 
 
-def _overlay(ax: "matplotlib.axes.Axes", layer: Weights, size: tuple[int, int], smooth: bool) -> None:
-    """The grid, stretched over the picture from edge to edge."""
-    over = (-0.5, size[0] - 0.5, size[1] - 0.5, -0.5)
+def _overlay(ax: "matplotlib.axes.Axes", layer: Weights, box: tuple[float, ...], smooth: bool) -> None:
+    """The grid, stretched over its box."""
+    left, top, right, bottom = (side - 0.5 for side in box)
+    over = (left, right, bottom, top)
     ax.imshow(shades(layer), extent=over, interpolation="bicubic" if smooth else "nearest", aspect="auto")
     ax.set_aspect("equal")
 

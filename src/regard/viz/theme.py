@@ -18,17 +18,18 @@ Grid = NDArray[Any]  # of Axes
 
 
 class Palette(NamedTuple):
-    """Colours of one drawing: the ground, words, lesser words, lines, and what is not there."""
+    """Colours of one drawing: the ground, words, lesser words, lines, what is not there, and weights."""
 
     ground: str
     ink: str
     soft: str
     rule: str
     empty: str
+    heat: str
 
 
-LIGHT = Palette("#ffffff", "#262626", "#6e6e6e", "#dedede", "#ececec")
-DARK = Palette("#1a1d21", "#e7e8e6", "#9ba1a8", "#33373d", "#33373d")
+LIGHT = Palette("#ffffff", "#262626", "#6e6e6e", "#dedede", "#ececec", "#005c9e")
+DARK = Palette("#1a1d21", "#e7e8e6", "#9ba1a8", "#33373d", "#33373d", "#78befa")
 
 
 def as_picture(image: Any) -> Pixels:
@@ -147,6 +148,19 @@ def note(
     """Lesser words at a corner of the panel, moved by so many points."""
     said = ax.annotate(text, corner, move, xycoords="axes fraction", textcoords="offset points", annotation_clip=False)
     said.set(fontsize=7.5, color=palette.soft, ha="right", va=side)
+
+
+def blank_drawing(title: str, text: str, palette: Palette) -> "matplotlib.axes.Axes":
+    """A drawing that says in words why there is nothing to see."""
+    head = headroom(title or None)
+    width = max(2.4, 0.3 + extent(printable(title or "x", None), 10.5))
+    figure = new_figure(width, head + 0.5, palette)
+    ax = panel(figure, 0.12, head, width - 0.24, 0.36)
+    ax.set_facecolor(palette.ground)
+    frame(ax, palette.rule)
+    ax.text(0.5, 0.5, text, ha="center", va="center", color=palette.soft, fontsize=9, transform=ax.transAxes)
+    headline(figure, title or None, 0.12, palette)
+    return ax
 
 
 def darken(axes: Iterable[Any], *, figure: bool = True) -> None:
