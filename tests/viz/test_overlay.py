@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from regard.base import ConfigError, ShapeError
 from regard.data.images import fit_box
 from regard.viz.heatmap import save
-from regard.viz.overlay import Told, overlay, overlays, spread
+from regard.viz.overlay import CaptionOverlay, overlay, overlays, spread
 
 WORDS = ["a", "dog", "runs"]
 
@@ -92,8 +92,8 @@ def test_several_captions_and_long_ones() -> None:
 def test_captions_of_models_that_see_differently() -> None:
     image = np.full((20, 40, 3), 0.5)
     told = {
-        "soft": Told(WORDS, weights(), (3, 3), fit_box(20, 40)),
-        "hard": Told(WORDS, np.eye(8)[[0, 1, 7]], (2, 4)),  # other places, over the whole picture
+        "soft": CaptionOverlay(WORDS, weights(), (3, 3), fit_box(20, 40)),
+        "hard": CaptionOverlay(WORDS, np.eye(8)[[0, 1, 7]], (2, 4)),  # other places, over the whole picture
     }
     axes = overlays(image, told)
     assert axes.shape == (2, 4)
@@ -109,7 +109,7 @@ def test_captions_of_models_that_see_differently() -> None:
 @pytest.mark.parametrize("size", [(20, 40), (40, 20), (30, 30)])
 def test_nothing_is_cut_off_and_no_words_meet(size: tuple[int, int]) -> None:
     long = ["a", "photographer", "extraordinarily", "the", "skateboarders", "of", "a", "motorcycle", "helmet"]
-    told = {name: Told(long, weights(9), (3, 3)) for name in ("soft", "show_attend_tell_flickr8k_hard")}
+    told = {name: CaptionOverlay(long, weights(9), (3, 3)) for name in ("soft", "show_attend_tell_flickr8k_hard")}
     axes = overlays(np.zeros((*size, 3)), told, per_row=8)
     figure = axes[0, 0].figure
     whole, draw = figure.bbox, FigureCanvasAgg(figure).get_renderer()

@@ -84,10 +84,18 @@ def by_layer(model: object, image: NDArray[np.uint8], shown: Float[Tensor, "1 c 
 def gates_of(
     model: object, images: Float[Tensor, "n c h w"], labels: Tensor, classes: Sequence[str], *, at_once: int = 128
 ) -> list[Explanation]:
-    """The gates of a model over many pictures, with their classes."""
+    """The gates of a model over many pictures, with their classes: the first and the last block of each stage."""
     if not isinstance(model, HasGates):
         return []
     chunks = [model.gates(chunk) for chunk in torch.split(images, at_once)]
-    values = {name: torch.cat([chunk[name] for chunk in chunks]).cpu().numpy() for name in chunks[0]}
+    values = {name: torch.cat([chunk[name] for chunk in chunks]).cpu().numpy() for name in _ends(list(chunks[0]))}
     title = f"gates over {len(images)} pictures"
     return [Gates(values, tuple(int(label) for label in labels), tuple(classes), title=title)]
+
+
+def _ends(names: list[str]) -> list[str]:
+    """The first and the last block of each stage: stages.0.0, stages.0.2, …"""
+    stages: dict[str, list[str]] = {}
+    for name in names:
+        stages.setdefault(name.rpartition(".")[0], []).append(name)
+    return [name for blocks in stages.values() for name in dict.fromkeys((blocks[0], blocks[-1]))]

@@ -1,19 +1,42 @@
-"""Pictures: heat maps of weights in any script, curves of training and quality, and a report as one HTML page."""
+"""Pictures: drawings of explanations in any script, curves of training and quality, and a report as one HTML page."""
 
+from collections.abc import Callable
+from typing import Any
+
+from regard.viz import edges, gates, hops, matrix, path, places, tape
+from regard.viz.charts import Chart, chart_curves, glimpse_errors
 from regard.viz.curves import LengthBucket, length_curves, loss_curves
+from regard.viz.drawing import animate, can_move, draw, draw_beside
 from regard.viz.gates import gate_histograms, gate_profiles
-from regard.viz.glimpse_errors import glimpse_errors
-from regard.viz.glimpses import glimpse_animation, glimpse_path
-from regard.viz.heatmap import heatmap, heatmaps, save
-from regard.viz.maps import position_maps
-from regard.viz.overlay import Told, overlay, overlays
+from regard.viz.heatmap import heatmap, save
+from regard.viz.matrix import heatmaps
+from regard.viz.overlay import CaptionOverlay, overlay, overlays
 from regard.viz.page import RunReport, Sample, report_page
+from regard.viz.path import glimpse_animation, glimpse_path
+from regard.viz.places import position_maps
+
+DRAWINGS: dict[str, Callable[..., Any]] = {
+    "matrix": matrix.draw,
+    "path": path.draw,
+    "places": places.draw,
+    "gates": gates.draw,
+    "edges": edges.draw,
+    "hops": hops.draw,
+    "tape": tape.draw,
+}
 
 __all__ = [
+    "DRAWINGS",
+    "CaptionOverlay",
+    "Chart",
     "LengthBucket",
     "RunReport",
     "Sample",
-    "Told",
+    "animate",
+    "can_move",
+    "chart_curves",
+    "draw",
+    "draw_beside",
     "gate_histograms",
     "gate_profiles",
     "glimpse_animation",

@@ -60,19 +60,36 @@ def length_curves(
     (first, reference), *others = drawn.items()
     for name, line in others:
         _compare(first, reference, name, line)
+    return labelled_curves(buckets, x="words in the source, and number of sentences", y=ylabel, ax=ax, title=title)
+
+
+def labelled_curves(
+    lines: Mapping[str, Sequence[tuple[str, float | None, int | None]]],
+    *,
+    x: str,
+    y: str,
+    ax: "matplotlib.axes.Axes | None" = None,
+    title: str | None = None,
+) -> "matplotlib.axes.Axes":
+    """Draw a curve for each run over the same labels: points (label, value, count).
+
+    A value of None is a gap. A run without values is left out, but keeps its colour.
+    """
+    drawn = {name: line for name, line in lines.items() if any(value is not None for _, value, _ in line)}
+    reference = next(iter(drawn.values()))
     ax = _axes(ax, list(drawn))
     handles = {}
-    for place, (name, line) in enumerate(buckets.items()):
+    for place, (name, line) in enumerate(lines.items()):
         if name not in drawn:
             continue
-        values = [math.nan if bucket.bleu is None else bucket.bleu for bucket in line]
+        values = [math.nan if value is None else value for _, value, _ in line]
         dashes = DASHES[place % len(DASHES)]
         handles[name] = ax.plot(values, linestyle=dashes, marker=_marker(place), **_style(place))[0]
     ax.set_xlim(-0.5, len(reference) - 0.5)
-    if min(bucket.bleu for line in drawn.values() for bucket in line if bucket.bleu is not None) >= 0:
+    if min(value for line in drawn.values() for _, value, _ in line if value is not None) >= 0:
         ax.set_ylim(bottom=0)
-    _name_buckets(ax, reference)
-    ax.set_ylabel(ylabel, color=INK, fontsize=9.5, parse_math=False)
+    _name_points(ax, [label for label, _, _ in reference], [count for _, _, count in reference], x)
+    ax.set_ylabel(y, color=INK, fontsize=9.5, parse_math=False)
     _finish(ax, title, handles)
     return ax
 
@@ -246,20 +263,21 @@ def _cut(name: str, width: float) -> str:
     return printable(name, next(lengths, 8))
 
 
-def _name_buckets(ax: Any, buckets: list[LengthBucket]) -> None:
-    """Labels, and below each the number of its sentences; on end where there is no room."""
-    labels, counts = [printable(bucket.label) for bucket in buckets], [f"{bucket.sentences:,}" for bucket in buckets]
-    room = 0.9 * ax.get_window_extent().width / ax.figure.dpi / len(buckets)
+def _name_points(ax: Any, names: list[str], numbers: Sequence[int | None], x: str) -> None:
+    """Labels, and below each its count where there is one; on end where there is no room."""
+    labels, counts = [printable(name) for name in names], ["" if count is None else f"{count:,}" for count in numbers]
+    room = 0.9 * ax.get_window_extent().width / ax.figure.dpi / len(labels)
     tight = max(max(extent(label, 9) for label in labels), max(extent(count, 8) for count in counts)) > room
     if tight:
-        labels = [f"{label} ({count})" for label, count in zip(labels, counts, strict=True)]
+        labels = [f"{label} ({count})" if count else label for label, count in zip(labels, counts, strict=True)]
     ax.set_xticks(range(len(labels)), labels, parse_math=False, usetex=False, rotation=90 if tight else 0)
     for tick in ax.get_xticklabels():
         tick.set_fontfamily(families(tick.get_text()))
     for place, count in enumerate([] if tight else counts):
         below = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "annotation_clip": False}
-        ax.annotate(count, (place, 0), (0, -19), color=SOFT, fontsize=8, ha="center", va="top", **below)
-    ax.set_xlabel("words in the source, and number of sentences", color=INK, fontsize=9.5, labelpad=6 if tight else 20)
+        if count:
+            ax.annotate(count, (place, 0), (0, -19), color=SOFT, fontsize=8, ha="center", va="top", **below)
+    ax.set_xlabel(x, color=INK, fontsize=9.5, labelpad=6 if tight or not any(counts) else 20, parse_math=False)
 
 
 def _finish(ax: Any, title: str | None, handles: dict[str, Any]) -> None:

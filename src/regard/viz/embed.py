@@ -1,21 +1,37 @@
-"""Pictures inside a page: as data, for light and dark, and maps of positions that answer to the pointer."""
+"""Explanations and pictures inside a page: as data, for light and dark, or so that they answer to the pointer."""
 
 import base64
-import html
+import io
+import pathlib
 import struct
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from regard.base import ConfigError, ShapeError
+from regard.base import ConfigError
+from regard.explanation import Explanation, Matrix, Path, Places
+from regard.explanation.png import to_png
+from regard.explanation.svg import text as as_html
+from regard.explanation.widget import figure, map_figure, matrix_figure
+from regard.viz.drawing import animate, draw
+from regard.viz.theme import as_picture
 
 KINDS = {b"\x89PNG\r\n\x1a\n": "png", b"GIF87a": "gif", b"GIF89a": "gif"}
-LEVELS = 15  # of colour in a map, one hexadecimal digit; page.js has the same number
 _DENSE = 1.5  # pixels of a PNG for each one of the page
 _LEAST = 0.75  # of its width, below which a drawing scrolls: its words would be too small to read
-_SMALL, _LARGE = 128, 288  # pixels of the page: a thumbnail, a map
+_DPI = round(96 * _DENSE)
+_CAPTIONS = {  # of explanations that have no title
+    "path": "where it looked",
+    "places": "what was looked at",
+    "gates": "how open the gates are",
+    "edges": "what nodes take from each other",
+    "hops": "what was looked at, hop by hop",
+    "tape": "where it read and wrote",
+}
+_SMALL = 128  # pixels of the page: the width of a thumbnail
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,11 +53,38 @@ class PlaceMap:
     weights: Any
 
 
+def explanations_html(explanations: Sequence[Explanation], name: str = "", *, moving: bool = False) -> list[str]:
+    """Figures of explanations, each below the HTML `name`: alignments and rasters of places answer to the pointer.
+
+    Matrices with the same labels share one figure, with a chooser. The others are drawn for light and for dark pages;
+    with `moving`, paths also step by step.
+    """
+    figures = [matrix_figure(panels, *labels, name) for labels, panels in _alignments(explanations).items()]
+    for explanation in explanations:
+        title = explanation.title or _CAPTIONS.get(explanation.kind, "")
+        if isinstance(explanation, Matrix):
+            continue
+        if isinstance(explanation, Places) and explanation.grid is not None and explanation.weights.size:
+            figures.append(figure(explanation, f"{name}<span>{as_html(title)}</span>"))
+            continue
+        drawn = Picture(title, _rendered(explanation, dark=False), _rendered(explanation, dark=True))
+        figures.append(picture_html(drawn, name))
+        if moving and isinstance(explanation, Path) and len(explanation.where):
+            frames = Picture("step by step", _animated(explanation, dark=False), _animated(explanation, dark=True))
+            figures.append(picture_html(frames, name))
+    return [each for each in figures if each]
+
+
+def thumbnail_of(image: Any) -> bytes:
+    """A PNG file of pixels: [h w], [h w 3] or [3 h w], bytes or 0 to 1."""
+    return to_png(np.rint(255 * as_picture(image)).astype(np.uint8))
+
+
 def picture_html(picture: Picture, name: str = "") -> str:
     """A figure that needs no other file; `name` is HTML that stands before the title."""
-    head = f"<figcaption>{name}<span>{html.escape(picture.title)}</span></figcaption>"
+    head = f"<figcaption>{name}<span>{as_html(picture.title)}</span></figcaption>"
     dark = f'<source media="(prefers-color-scheme: dark)" srcset="{data(picture.dark)}">' if picture.dark else ""
-    said = html.escape(picture.text or picture.title)
+    said = as_html(picture.text or picture.title)
     dense = _DENSE if _kind(picture.light) == "png" else 1.0
     width = size_of(picture.light)[0] / dense
     least = f"min-width:{round(_LEAST * width)}px"
@@ -55,35 +98,12 @@ def thumbnail_html(picture: bytes, text: str = "") -> str:
     """A small picture, its pixels kept sharp where it is tiny."""
     width, height = size_of(picture)
     shown = width if min(width, height) > _SMALL else round(_SMALL * width / max(width, height))
-    return f'<img class="thumbnail" src="{data(picture)}" width="{min(shown, 2 * _SMALL)}" alt="{html.escape(text)}">'
+    return f'<img class="thumbnail" src="{data(picture)}" width="{min(shown, 2 * _SMALL)}" alt="{as_html(text)}">'
 
 
 def map_html(places: PlaceMap, name: str = "") -> str:
     """A picture whose places show their weights when they are pointed at; at first, and without scripts, the middle."""
-    weights = np.asarray(places.weights, dtype=np.float64)
-    if weights.ndim != 4 or not weights.size:
-        got = f"shape {list(weights.shape)}"
-        raise ShapeError("weights of places", got=got, expected="[r c i j]: places, and what they attend to")
-    if not np.isfinite(weights).all():
-        raise ConfigError("weights of places are not finite", cure="show weights, not masked scores")
-    levels = _levels(weights)
-    rows, columns, down, across = weights.shape
-    middle = levels[rows // 2, columns // 2]
-    squares = "".join(
-        f'<rect x="{x}" y="{y}" width="1" height="1" fill-opacity="{level / LEVELS:.2f}"/>'
-        for (y, x), level in np.ndenumerate(middle)
-        if level
-    )
-    facts = f'data-places="{rows},{columns}" data-keys="{down},{across}" data-levels="{_digits(levels)}"'
-    width, height = size_of(places.picture)
-    ring = f'<i style="left:{100 * (columns // 2 + 0.5) / columns:.1f}%;top:{100 * (rows // 2 + 0.5) / rows:.1f}%"></i>'
-    return (
-        f'<figure class="places" {facts}><figcaption>{name}<span>{html.escape(places.title)}</span></figcaption>'
-        f'<div class="board" style="width:{_LARGE}px;aspect-ratio:{width}/{height}">'
-        f'<img src="{data(places.picture)}" alt="{html.escape(places.title)}">'
-        f'<svg viewBox="0 0 {across} {down}" preserveAspectRatio="none" aria-hidden="true">{squares}</svg>{ring}</div>'
-        '<p class="readout">point at a place: yellow is where it looks</p></figure>'
-    )
+    return map_figure(places.weights, data(places.picture), size_of(places.picture), name, title=places.title)
 
 
 def data(content: bytes) -> str:
@@ -107,17 +127,31 @@ def _kind(content: bytes) -> str:
     raise ConfigError("a picture of a page is a file", got=repr(content[:8]), expected="the bytes of a PNG or GIF")
 
 
-def _levels(weights: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Levels [r c i j]: 0 at an even share and below (at zero, where some are negative), `LEVELS` at the largest."""
-    flat = weights.reshape(*weights.shape[:2], -1)
-    even = np.where(flat.min(-1, keepdims=True) < 0, 0.0, flat.mean(-1, keepdims=True))
-    above = np.clip(flat - even, 0, None)
-    top = above.max(-1, keepdims=True)
-    share = np.divide(above, top, out=np.zeros_like(above), where=top > 1e-9 * np.abs(even))
-    levels: NDArray[np.int64] = np.rint(LEVELS * share).astype(np.int64).reshape(weights.shape)
-    return levels
+def _alignments(explanations: Sequence[Explanation]) -> dict[tuple[Sequence[str], Sequence[str]], dict[str, Any]]:
+    """The panels of all matrices by their labels, each panel with a name of its own."""
+    groups: dict[tuple[Sequence[str], Sequence[str]], dict[str, Any]] = {}
+    for matrix in explanations:
+        if not isinstance(matrix, Matrix):
+            continue
+        panels = groups.setdefault((matrix.rows, matrix.columns), {})
+        for label, weights in matrix.panels().items():
+            number = 2
+            unique = label
+            while unique in panels:
+                unique, number = f"{label} ({number})", number + 1
+            panels[unique] = weights
+    return groups
 
 
-def _digits(levels: NDArray[np.int64]) -> str:
-    """One digit for each weight, all weights of a place together."""
-    return "".join("0123456789abcdef"[level] for level in levels.ravel())
+def _rendered(explanation: Explanation, *, dark: bool) -> bytes:
+    """A drawing as a PNG file; its title stands on the page already."""
+    content = io.BytesIO()
+    untitled: Any = replace(explanation, title="")  # type: ignore[type-var]
+    first = np.ravel(np.asarray(draw(untitled, dark=dark), dtype=object))[0]
+    first.figure.figure.savefig(content, format="png", dpi=_DPI, bbox_inches="tight", pad_inches=0.08)
+    return content.getvalue()
+
+
+def _animated(path: Path, *, dark: bool) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        return animate(path, pathlib.Path(folder) / "path.gif", dark=dark).read_bytes()

@@ -10,13 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.base import ConfigError, ShapeError
+from regard.explanation.gates import Gates
 from regard.viz.curves import COLOURS, DASHES, ON_DARK, colour_of
 from regard.viz.fonts import extent, printable
-from regard.viz.pictures import (
+from regard.viz.theme import (
     DARK,
     LIGHT,
     Grid,
-    Paper,
+    Palette,
+    blank_drawing,
     entitle,
     headline,
     headroom,
@@ -30,11 +32,30 @@ if TYPE_CHECKING:
     import matplotlib.axes
     import matplotlib.figure
 
-Gates = dict[str, NDArray[np.float64]]
+Layers = dict[str, NDArray[np.float64]]
 _WIDTH, _HEIGHT = 2.5, 1.35  # inches of a panel
 _SIDE, _ABOVE, _BELOW = 0.46, 0.3, 0.36  # inches around it, for numbers and names
+_BESIDE = 0.22  # of a panel: the histogram beside the profile
+_BINS = 25
 _FEW = 4  # classes that are drawn unless told
 _LINE, _LONG = 0.19, 20  # inches of a line of the legend, letters of a name in it
+
+
+def draw(gates: Gates, *, dark: bool = False) -> Grid:
+    """Draw each layer: the mean gate of each channel by class, and beside it how many gates are how open.
+
+    Returns the axes [layers 2]: the profile, and its histogram on end.
+    """
+    palette = DARK if dark else LIGHT
+    layers = {name: values for name, values in gates.values.items() if values.size}
+    if not layers:
+        return np.array([[blank_drawing(gates.title, "no gates", palette)] * 2], dtype=object)
+    classes = gates.classes or [str(kind) for kind in range(int(gates.labels.max()) + 1)]
+    profiles = gate_profiles(layers, gates.labels, classes=classes, title=gates.title or None, dark=dark)
+    axes = np.empty((len(layers), 2), dtype=object)
+    for place, values in enumerate(layers.values()):
+        axes[place] = profiles.flat[place], _beside(profiles.flat[place], values, palette)
+    return axes
 
 
 def gate_profiles(
@@ -56,11 +77,11 @@ def gate_profiles(
     >>> [line.get_label() for line in axes[0, 0].lines]
     ['cat', 'dog', 'all']
     """
-    layers, paper = _checked(gates), DARK if dark else LIGHT
+    layers, palette = _checked(gates), DARK if dark else LIGHT
     kinds = _labels(labels, len(next(iter(layers.values()))))
     chosen = _chosen(kinds, show)
     names = [str(kind) if classes is None else _name(classes, kind) for kind in chosen]
-    axes, figure = _panels(layers, columns, paper, title, legend=[*names, "all"])
+    axes, figure = _panels(layers, columns, palette, title, legend=[*names, "all"])
     colours = ON_DARK if dark else COLOURS
     for ax, values in zip(axes.flat, layers.values(), strict=False):
         channels = np.arange(values.shape[1])
@@ -71,11 +92,11 @@ def gate_profiles(
                 "linewidth": 1.1,
             }
             ax.plot(channels, values[kinds == kind].mean(0), label=name, zorder=3, **style)
-        ax.plot(channels, values.mean(0), label="all", color=paper.ink, linewidth=1.9, alpha=0.75, zorder=2)
+        ax.plot(channels, values.mean(0), label="all", color=palette.ink, linewidth=1.9, alpha=0.75, zorder=2)
         ax.set_xlim(-0.5, len(channels) - 0.5)
         ax.set_ylim(0, 1)
-        ticks(ax, paper, "channel")
-    _legend(figure, axes.flat[0].lines, [*names, "all"], paper)
+        ticks(ax, palette, "channel")
+    _legend(figure, axes.flat[0].lines, [*names, "all"], palette)
     return axes
 
 
@@ -98,22 +119,42 @@ def gate_histograms(
     >>> axes[0, 0].texts[0].get_text()
     '±0.000 by picture'
     """
-    layers, paper = _checked(gates), DARK if dark else LIGHT
+    layers, palette = _checked(gates), DARK if dark else LIGHT
     if bins < 1:
         raise ConfigError("bins", got=bins, expected="1 or more")
-    axes, _ = _panels(layers, columns, paper, title, legend=[])
+    axes, _ = _panels(layers, columns, palette, title, legend=[])
     fill = colour_of(run, dark=dark)
     for ax, values in zip(axes.flat, layers.values(), strict=False):
         shares, edges = np.histogram(values, bins=bins, range=(0, 1))
         ax.bar(edges[:-1], shares / values.size, width=1 / bins, align="edge", color=fill, linewidth=0)
-        ax.axvline(values.mean(), color=paper.ink, linewidth=1.0, linestyle=(0, (3, 2)))
-        note(ax, f"±{values.std(0).mean():.3f} by picture", (1, 1), (0, 4), "baseline", paper)
+        ax.axvline(values.mean(), color=palette.ink, linewidth=1.0, linestyle=(0, (3, 2)))
+        note(ax, f"±{values.std(0).mean():.3f} by picture", (1, 1), (0, 4), "baseline", palette)
         ax.set_xlim(0, 1)
-        ticks(ax, paper, "gate")
+        ticks(ax, palette, "gate")
     return axes
 
 
-def _checked(gates: Mapping[str, Any]) -> Gates:
+def _beside(ax: "matplotlib.axes.Axes", values: NDArray[np.float64], palette: Palette) -> "matplotlib.axes.Axes":
+    """A histogram on end in the right part of a panel, at the same height as the profile's gates."""
+    figure: Any = ax.figure
+    place = ax.get_position(original=True)
+    wide = place.width * _BESIDE
+    ax.set_position((place.x0, place.y0, place.width - wide, place.height))
+    side: matplotlib.axes.Axes = figure.add_axes((place.x1 - 0.9 * wide, place.y0, 0.9 * wide, place.height), sharey=ax)
+    counts, edges = np.histogram(values, bins=_BINS, range=(0, 1))
+    side.barh(edges[:-1], counts / counts.max(), height=1 / _BINS, align="edge", color=palette.heat, linewidth=0)
+    side.axhline(values.mean(), color=palette.ink, linewidth=1.0, linestyle=(0, (3, 2)))
+    side.set_facecolor(palette.ground)
+    side.set_xlim(0, 1.02)
+    side.set_xticks([])
+    side.tick_params(length=0, labelleft=False)
+    side.spines[["top", "right", "bottom"]].set_visible(False)
+    side.spines["left"].set(color=palette.rule, linewidth=0.8)
+    note(side, f"±{values.std(0).mean():.3f} by picture", (1, 1), (0, 4), "baseline", palette)
+    return side
+
+
+def _checked(gates: Mapping[str, Any]) -> Layers:
     layers = {}
     for name, given in gates.items():
         values = given.detach().cpu().float().numpy() if hasattr(given, "detach") else given
@@ -156,7 +197,7 @@ def _name(classes: Sequence[str], kind: int) -> str:
 
 
 def _panels(
-    layers: Gates, columns: int, paper: Paper, title: str | None, *, legend: list[str]
+    layers: Layers, columns: int, palette: Palette, title: str | None, *, legend: list[str]
 ) -> tuple[Grid, "matplotlib.figure.Figure"]:
     """A grid of panels, each with the name of its layer; what is left over is hidden."""
     if columns < 1:
@@ -167,7 +208,7 @@ def _panels(
     head = headroom(title)
     foot = _LINE * -(-len(legend) // _fitting(legend, width)) if legend else 0.0
     height = head + lines * (_ABOVE + _HEIGHT + _BELOW) - _ABOVE + 0.12 + foot
-    figure = new_figure(width, height, paper)
+    figure = new_figure(width, height, palette)
     axes = np.empty((lines, across), dtype=object)
     names = [*layers, *[""] * (lines * across - len(layers))]
     for place, name in enumerate(names):
@@ -176,9 +217,9 @@ def _panels(
         ax = figure.add_axes((left / width, 1 - (top + _HEIGHT) / height, _WIDTH / width, _HEIGHT / height))
         ax.set_visible(place < len(layers))
         if place < len(layers):
-            entitle(ax, name, paper.ink, size=8.5)
+            entitle(ax, name, palette.ink, size=8.5)
         axes[row, column] = ax
-    headline(figure, title, _SIDE, paper)
+    headline(figure, title, _SIDE, palette)
     return axes, figure
 
 
@@ -188,7 +229,7 @@ def _fitting(names: list[str], width: float) -> int:
     return max(1, min(len(names), int((width - _SIDE) / (widest + 0.5))))
 
 
-def _legend(figure: "matplotlib.figure.Figure", handles: Any, names: list[str], paper: Paper) -> None:
+def _legend(figure: "matplotlib.figure.Figure", handles: Any, names: list[str], palette: Palette) -> None:
     legend = figure.legend(
         list(handles),
         ["."] * len(names),  # a name may begin with "_", which matplotlib would leave out
@@ -197,7 +238,7 @@ def _legend(figure: "matplotlib.figure.Figure", handles: Any, names: list[str], 
         ncols=_fitting(names, float(figure.get_figwidth())),
         frameon=False,
         fontsize=8.5,
-        labelcolor=paper.ink,
+        labelcolor=palette.ink,
         handlelength=2.2,
         columnspacing=1.2,
         borderaxespad=0.1,

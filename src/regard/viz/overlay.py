@@ -6,19 +6,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.base import ConfigError, ShapeError, require
+from regard.base import ConfigError, ShapeError
 from regard.viz.fonts import extent, families, printable
+from regard.viz.theme import DARK, LIGHT, Palette, headline, new_figure
 
 Numbers = NDArray[np.float64]
 Grid = NDArray[Any]  # of Axes
 _PANEL = 1.5  # inches, the longer side of a panel
 _GAP = 0.08
 _WORD = 0.26  # inches for a word above its panel
+_HEAD = 0.24  # inches for a line of the title
 _DIM = 0.4  # how bright the picture is where no weight lies
 _UNSEEN = 0.5  # times that, outside of what the model saw
 
 
-class Told(NamedTuple):
+class CaptionOverlay(NamedTuple):
     """A caption and where its words looked."""
 
     words: Sequence[str]
@@ -73,6 +75,8 @@ def overlay(
     rows: Mapping[str, tuple[Sequence[str], Any]] | None = None,
     per_row: int = 8,
     smooth: int | float = 0.5,
+    title: str | None = None,
+    dark: bool = False,
 ) -> Grid:
     """The picture [h w 3], then for each word the greyed picture, bright where the word's weights [t k] lie.
 
@@ -81,11 +85,19 @@ def overlay(
     on in the next line. Returns the grid of axes, which `save` writes; those without a panel are hidden.
     """
     captions = rows if rows is not None else {"": (words or [], weights)}
-    told = {name: Told(each, given, grid, box) for name, (each, given) in captions.items()}
-    return overlays(image, told, per_row=per_row, smooth=smooth)
+    told = {name: CaptionOverlay(each, given, grid, box) for name, (each, given) in captions.items()}
+    return overlays(image, told, per_row=per_row, smooth=smooth, title=title, dark=dark)
 
 
-def overlays(image: Any, captions: Mapping[str, Told], *, per_row: int = 8, smooth: int | float = 0.5) -> Grid:
+def overlays(
+    image: Any,
+    captions: Mapping[str, CaptionOverlay],
+    *,
+    per_row: int = 8,
+    smooth: int | float = 0.5,
+    title: str | None = None,
+    dark: bool = False,
+) -> Grid:
     """Several captions of one picture, one below the other, each with its name; each may have places of its own.
 
     As `overlay` with `rows`, for models that see the picture in different ways: a grid and a box for each caption.
@@ -96,14 +108,17 @@ def overlays(image: Any, captions: Mapping[str, Told], *, per_row: int = 8, smoo
     if per_row < 1:
         raise ConfigError("per_row", got=per_row, expected="1 or more")
     lines = [(told, *line) for name, told in captions.items() for line in _lines(name, told, per_row)]
-    axes = _panels(picture.shape[:2], len(lines), 1 + max(len(line) for _, _, line in lines))
+    palette = DARK if dark else LIGHT
+    head = 0.0 if title is None else _HEAD * (1 + title.count("\n"))
+    axes = _panels(picture.shape[:2], len(lines), 1 + max(len(line) for _, _, line in lines), head, palette)
+    headline(axes.flat[0].figure, title, _GAP, palette)
     grey = picture @ [0.299, 0.587, 0.114]
     for row, (told, name, line) in enumerate(lines):
         if name is not None:
             axes[row, 0].set_visible(True)
             axes[row, 0].imshow(picture, aspect="auto", interpolation="bilinear")
             if name:
-                _above(axes[row, 0], name, left=True)
+                _above(axes[row, 0], name, palette.ink, left=True)
         seen = spread(np.ones(1), (1, 1), picture.shape[:2], told.box, smooth=0.0)
         ground = _DIM * grey * np.where(seen > 0, 1.0, _UNSEEN)
         for ax, (word, weight) in zip(axes[row, 1:], line, strict=False):
@@ -111,19 +126,19 @@ def overlays(image: Any, captions: Mapping[str, Told], *, per_row: int = 8, smoo
             shade = ground + (1 - _DIM) * light * (1 + grey) / 2  # what is dark in the picture glows too
             ax.set_visible(True)
             ax.imshow(np.repeat(shade[..., None], 3, -1), aspect="auto", interpolation="bilinear")
-            _above(ax, word)
+            _above(ax, word, palette.ink)
     return axes
 
 
-def _panels(size: tuple[int, ...], lines: int, columns: int) -> Grid:
-    """Hidden axes of the picture's shape, with room for a word above each."""
+def _panels(size: tuple[int, ...], lines: int, columns: int, head: float, palette: Palette) -> Grid:
+    """Hidden axes of the picture's shape, with room for a word above each and for a title above all."""
     height, width = (max(side * _PANEL / max(size), 0.05) for side in size)
     down, right = height + _WORD + _GAP, width + _GAP
-    total = (columns * right + _GAP, lines * down + _GAP)
-    figure = require("matplotlib.figure", extra="viz").Figure(figsize=total, layout="none")
+    total = (columns * right + _GAP, head + lines * down + _GAP)
+    figure = new_figure(*total, palette)
     axes: Grid = np.empty((lines, columns), dtype=object)
     for row, column in np.ndindex(axes.shape):
-        x, y = _GAP + column * right, total[1] - (row + 1) * down
+        x, y = _GAP + column * right, total[1] - head - (row + 1) * down
         place = (x / total[0], y / total[1], width / total[0], height / total[1])
         axes[row, column] = ax = figure.add_axes(place, visible=False)
         ax.set_axis_off()
@@ -160,7 +175,7 @@ def _picture(image: Any) -> Numbers:
     return np.clip(scaled.astype(np.float64), 0, 1)
 
 
-def _lines(name: str, told: Told, per_row: int) -> list[tuple[str | None, list[tuple[str, Numbers]]]]:
+def _lines(name: str, told: CaptionOverlay, per_row: int) -> list[tuple[str | None, list[tuple[str, Numbers]]]]:
     """The panels of one caption, line by line; its name stands at the first."""
     words, weights = told.words, told.weights
     if not len(words):
@@ -176,7 +191,7 @@ def _lines(name: str, told: Told, per_row: int) -> list[tuple[str | None, list[t
     return [(name if number == 0 else None, part) for number, part in enumerate(parts)]
 
 
-def _above(ax: Any, text: str, *, left: bool = False) -> None:
+def _above(ax: Any, text: str, ink: str, *, left: bool = False) -> None:
     """A line of text above a panel; as small as it must be to fit."""
     word = printable(text)
     box = ax.get_window_extent()
@@ -185,5 +200,5 @@ def _above(ax: Any, text: str, *, left: bool = False) -> None:
     ax.text(
         0.0 if left else 0.5, 1 + 0.04 / high, word, transform=ax.transAxes, va="bottom", parse_math=False,
         ha="left" if left else "center", fontsize=max(4.0, size), fontweight="bold" if left else "normal",
-        fontfamily=families(word), usetex=False,
+        fontfamily=families(word), usetex=False, color=ink,
     )  # fmt: skip

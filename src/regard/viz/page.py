@@ -1,9 +1,7 @@
 """A report of several runs as one HTML page that needs nothing else: no network, no fonts, no other file."""
 
-import html
 import io
 import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
@@ -14,6 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.base import ConfigError, ShapeError
+from regard.explanation import Explanation, Matrix
+from regard.explanation.svg import text as as_html
+from regard.explanation.widget import matrix_figure, read
+from regard.viz.charts import Chart, chart_curves
 from regard.viz.curves import (
     COLOURS,
     INK,
@@ -26,15 +28,21 @@ from regard.viz.curves import (
     length_curves,
     loss_curves,
 )
-from regard.viz.embed import Picture, PlaceMap, map_html, picture_html, thumbnail_html
+from regard.viz.embed import (
+    Picture,
+    PlaceMap,
+    explanations_html,
+    map_html,
+    picture_html,
+    thumbnail_html,
+    thumbnail_of,
+)
 
-Matrix = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
-_LEVELS = 16  # of colour in an alignment; page.js has the same number
 _OPEN = 3  # samples whose alignments are open at first
 _INSIDE = r"\([^\s<>\"()]*\)"  # an address may have parentheses, in pairs
 _LINK = re.compile(rf"(https?://(?:[^\s<>\"()]|{_INSIDE})*(?:[^\s<>\"().,;:!?\]]|{_INSIDE}))")
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")  # HTML has no way to say them
 _SHAPES = {  # the markers of curves.py, around (0, 0)
     "o": "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0z",
     "s": "M-4-4h8v8h-8z",
@@ -62,6 +70,8 @@ class Sample:
     `rows` are the output tokens, `columns` the source tokens, `weights` is [t k], and `panels` are further weights by
     name, such as heads and layers, for a chooser. Of a picture, `thumbnail` is a PNG file of it, and `pictures` and
     `maps` are drawings of what was looked at.
+
+    `explanations` say the same as data, and `image` has the pixels of the picture: the page draws them itself.
     """
 
     source_text: str
@@ -74,6 +84,8 @@ class Sample:
     thumbnail: bytes = b""
     pictures: Sequence[Picture] = ()
     maps: Sequence[PlaceMap] = ()
+    explanations: Sequence[Explanation] = ()
+    image: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +94,8 @@ class RunReport:
 
     `description` names the paper; addresses in it become links. `scores` and `facts` are rows of the table, a second
     line of a value is small print: `{"BLEU": "28.4\\nnrefs:1|case:mixed|…"}`. `curves` are the records of
-    metrics.jsonl, `lengths` are triples (label, bleu, count). `pictures` are drawings of the run as a whole.
+    metrics.jsonl, `lengths` are triples (label, bleu, count). `pictures` are drawings of the run as a whole, and
+    `explanations` what it attends to as a whole. Runs share a figure for each of their `charts`.
     """
 
     name: str
@@ -93,6 +106,8 @@ class RunReport:
     lengths: Sequence[LengthBucket | Sequence[Any]] = ()
     samples: Sequence[Sample] = ()
     pictures: Sequence[Picture] = ()
+    explanations: Sequence[Explanation] = ()
+    charts: Sequence[Chart] = ()
 
 
 def report_page(
@@ -123,13 +138,13 @@ def report_page(
         "Runs": _table(runs),
         "Curves": _figures(runs, *figure),
         "Inside": _pictures(runs),
-        _text(samples): _samples(runs),
+        as_html(samples): _samples(runs),
     }
     return Template(_file("page.html")).substitute(
-        title=_text(title),
+        title=as_html(title),
         intro=paragraphs,
-        style=_file("page.css"),
-        script=_file("page.js"),
+        style=read("widget.css") + _file("page.css"),
+        script=read("widget.js") + _file("page.js"),
         main="\n".join(f"<section>\n<h2>{name}</h2>\n{body}\n</section>" for name, body in sections.items() if body),
     )
 
@@ -138,16 +153,11 @@ def _file(name: str) -> str:
     return resources.files("regard.viz").joinpath(name).read_text(encoding="utf-8")
 
 
-def _text(text: str) -> str:
-    """`text` as HTML, in elements and attributes; what HTML cannot hold becomes a replacement character."""
-    return html.escape(_CONTROLS.sub("\ufffd", str(text)))
-
-
 def _linked(text: str) -> str:
     """`text` as HTML, where addresses are links."""
     parts = _LINK.split(str(text))  # every other one is an address
-    addresses = (f'<a href="{_text(part)}">{_text(part.split("://")[1])}</a>' for part in parts[1::2])
-    return "".join(_text(part) + next(addresses, "") for part in parts[::2])
+    addresses = (f'<a href="{as_html(part)}">{as_html(part.split("://")[1])}</a>' for part in parts[1::2])
+    return "".join(as_html(part) + next(addresses, "") for part in parts[::2])
 
 
 def _key(place: int) -> str:
@@ -158,7 +168,7 @@ def _key(place: int) -> str:
 
 
 def _named(place: int, name: str) -> str:
-    return f'<span class="name">{_key(place)}<bdi>{_text(name)}</bdi></span>'
+    return f'<span class="name">{_key(place)}<bdi>{as_html(name)}</bdi></span>'
 
 
 def _table(runs: Sequence[RunReport]) -> str:
@@ -171,7 +181,7 @@ def _table(runs: Sequence[RunReport]) -> str:
     for kind, rows in (("score", [run.scores for run in runs]), ("fact", [run.facts for run in runs])):
         for name in dict.fromkeys(name for row in rows for name in row):
             cells = "".join(f"<td>{_value(row.get(name))}</td>" for row in rows)
-            lines.append(f'<tr class="{kind}"><th scope="row">{_text(name)}</th>{cells}</tr>')
+            lines.append(f'<tr class="{kind}"><th scope="row">{as_html(name)}</th>{cells}</tr>')
     body = "\n".join(lines)
     return (
         f'<div class="scroll" tabindex="0">\n<table class="runs">\n<thead><tr><td></td>{head}</tr></thead>\n'
@@ -197,6 +207,7 @@ def _figures(runs: Sequence[RunReport], key: str, label: str) -> str:
     for names in sharing.values():
         lines = {name: line if name in names else [] for name, line in buckets.items()}  # all, to keep their colours
         figures.append(("BLEU by length of the source", length_curves(lines)))
+    figures += _charts(runs)
     records = {run.name: run.curves for run in runs}
     every = [record for run in runs for record in run.curves if finite(record.get("step")) is not None]
     for name, y in (("Loss", "loss"), (f"{label} during training", key)):
@@ -204,10 +215,26 @@ def _figures(runs: Sequence[RunReport], key: str, label: str) -> str:
         if every and max(points) > (y != "loss"):  # one evaluation is no curve
             figures.append((name, loss_curves(records, y=y, ylabel=label if y == key else y)))
     drawn = "\n".join(
-        f"<figure>\n<figcaption>{_text(name)}</figcaption>\n{_inline(ax, f'f{place}', name)}\n</figure>"
+        f"<figure>\n<figcaption>{as_html(name)}</figcaption>\n{_inline(ax, f'f{place}', name)}\n</figure>"
         for place, (name, ax) in enumerate(figures, 1)
     )
     return f'<div class="figures">\n{drawn}\n</div>' if drawn else ""
+
+
+def _charts(runs: Sequence[RunReport]) -> list[tuple[str, Any]]:
+    """Each chart once for all runs that have it; once more for those that have it with other labels or counts.
+
+    A figure knows of all runs, so that they keep their colours.
+    """
+    groups: dict[Any, dict[str, Chart | None]] = {}
+    for run in runs:
+        for chart in run.charts:
+            if not chart.empty:
+                key = (chart.title, chart.x, chart.y, chart.axis)
+                groups.setdefault(key, {each.name: None for each in runs})[run.name] = (
+                    chart  # all, to keep their colours
+                )
+    return [(title, chart_curves(charts)) for (title, *_), charts in groups.items()]
 
 
 def _inline(ax: Any, prefix: str, name: str) -> str:
@@ -228,7 +255,8 @@ def _inline(ax: Any, prefix: str, name: str) -> str:
     for ink, variable in _INKS.items():
         svg = svg.replace(ink, variable)
     view = re.search(r'viewBox="[^"]*"', svg)
-    svg = re.sub(r"<svg[^>]*>", f'<svg {view[0] if view else ""} role="img" aria-label="{_text(name)}">', svg, count=1)
+    head = f'<svg {view[0] if view else ""} role="img" aria-label="{as_html(name)}">'
+    svg = re.sub(r"<svg[^>]*>", lambda _: head, svg, count=1)
     svg = re.sub(r"<defs>\s*</defs>|<g>\s*</g>|<g/>", "", svg)
     return re.sub(r">\s+<", "><", svg).strip()
 
@@ -241,7 +269,10 @@ def _shorter(path: str) -> str:
 
 def _pictures(runs: Sequence[RunReport]) -> str:
     """Drawings of whole runs, run by run."""
-    drawn = [picture_html(each, _named(place, run.name)) for place, run in enumerate(runs) for each in run.pictures]
+    drawn = []
+    for place, run in enumerate(runs):
+        drawn += explanations_html(run.explanations, _named(place, run.name))
+        drawn += [picture_html(picture, _named(place, run.name)) for picture in run.pictures]
     return '<div class="pictures">\n' + "\n".join(drawn) + "\n</div>" if drawn else ""
 
 
@@ -257,57 +288,49 @@ def _samples(runs: Sequence[RunReport]) -> str:
         texts = [_line("Reference", line, "reference") for line in dict.fromkeys(lines)]
         texts += [_line(_named(place, runs[place].name), sample.output_text) for place, sample in found]
         maps = [_alignment(place, runs[place].name, number, sample) for place, sample in found]
-        maps += [_shown(_named(place, runs[place].name), sample) for place, sample in found]
+        maps += [_shown(_named(place, runs[place].name), sample, moving=number == 1) for place, sample in found]
         drawn = "\n".join(part for part in maps if part)
         opened = " open" if number <= _OPEN else ""
-        seen = "Attention" if any(sample.pictures or sample.maps for _, sample in found) else "Alignments"
+        seen = "Attention" if any(_is_seen(sample) for _, sample in found) else "Alignments"
         more = f'<details{opened}><summary>{seen}</summary>\n<div class="maps">\n{drawn}\n</div>\n</details>\n'
-        head = f'<h3><b>{number}</b><span dir="auto">{_text(source)}</span></h3>'
-        if small := next((sample.thumbnail for _, sample in found if sample.thumbnail), b""):
+        head = f'<h3><b>{number}</b><span dir="auto">{as_html(source)}</span></h3>'
+        if small := next(filter(None, (_thumbnail(sample) for _, sample in found)), b""):
             head += "\n" + thumbnail_html(small, source)
         body = '<dl class="texts">\n' + "\n".join(texts) + "\n</dl>\n" + (more if drawn else "")
         blocks.append(f'<article class="sample">\n{head}\n{body}</article>')
     return "\n".join(blocks)
 
 
-def _shown(name: str, sample: Sample) -> str:
-    """The drawings of one sample."""
-    pictures = [picture_html(picture, name) for picture in sample.pictures]
-    return "\n".join([*pictures, *(map_html(each, name) for each in sample.maps)])
+def _shown(name: str, sample: Sample, *, moving: bool) -> str:
+    """The explanations and drawings of one sample."""
+    figures = explanations_html(sample.explanations, name, moving=moving)
+    figures += [picture_html(picture, name) for picture in sample.pictures]
+    return "\n".join([*figures, *(map_html(each, name) for each in sample.maps)])
+
+
+def _is_seen(sample: Sample) -> bool:
+    """Whether what was attended to is more than alignments of words."""
+    return bool(sample.pictures or sample.maps or any(not isinstance(each, Matrix) for each in sample.explanations))
+
+
+def _thumbnail(sample: Sample) -> bytes:
+    return sample.thumbnail or (b"" if sample.image is None else thumbnail_of(sample.image))
 
 
 def _line(label: str, text: str, kind: str = "output") -> str:
-    body = _text(text) if text.strip() else '<span class="empty">nothing</span>'
+    body = as_html(text) if text.strip() else '<span class="empty">nothing</span>'
     return f'<dt>{label}</dt><dd class="{kind}" dir="auto">{body}</dd>'
 
 
 def _alignment(place: int, run: str, number: int, sample: Sample) -> str:
     """The heat map of one sample, as a picture with labels and the numbers for the script; nothing without weights."""
-    given = {"weights": sample.weights} if sample.weights is not None else {}
-    panels = {str(name): _matrix(array, run, number, sample) for name, array in {**given, **sample.panels}.items()}
-    if not panels or not sample.rows or not sample.columns:
-        return ""
-    first, *_ = panels.values()
-    chooser = ""
-    if len(panels) > 1:
-        options = (
-            f"<option{_data(matrix) if later else ''}>{_text(name)}</option>"
-            for later, (name, matrix) in enumerate(panels.items())
-        )
-        chooser = f'<select class="chooser" aria-label="weights" autocomplete="off">{"".join(options)}</select>'
-    size = f"--t:{len(sample.rows)};--k:{len(sample.columns)}"
-    view = f'viewBox="0 0 {len(sample.columns)} {len(sample.rows)}" role="img" aria-label="weights"'
-    return (
-        f'<figure class="map"{_data(first)}>\n<figcaption>{_named(place, run)}{chooser}</figcaption>\n'
-        f'<div class="scroll" tabindex="0"><div class="grid" style="{size}">\n'
-        f'<div class="columns">{_labels(sample.columns)}</div>\n<div class="rows">{_labels(sample.rows)}</div>\n'
-        f"<svg {view}>{_cells(first)}</svg>\n</div></div>\n"
-        f'<p class="readout">largest weight {first.max():.3f}</p>\n</figure>'
-    )
+    weights = {"weights": sample.weights} if sample.weights is not None else {}
+    panels = {str(name): _matrix(array, run, number, sample) for name, array in {**weights, **sample.panels}.items()}
+    return matrix_figure(panels, sample.rows, sample.columns, _named(place, run))
 
 
-def _matrix(array: Any, run: str, number: int, sample: Sample) -> Matrix:
-    """Weights [t k], checked, in thousandths."""
+def _matrix(array: Any, run: str, number: int, sample: Sample) -> Floats:
+    """Weights [t k], checked."""
     if hasattr(array, "detach"):
         array = array.detach().cpu().float().numpy()
     where, wanted = f"sentence {number} of {run!r}", (len(sample.rows), len(sample.columns))
@@ -323,41 +346,4 @@ def _matrix(array: Any, run: str, number: int, sample: Sample) -> Matrix:
         )
     if not np.isfinite(matrix).all():
         raise ConfigError(f"weights of {where} are not finite", cure="show weights, not masked scores")
-    return np.round(matrix, 3)
-
-
-def _data(matrix: Matrix) -> str:
-    """The weights as an attribute, in thousandths; a zero is left out: "12,,988;,500,500"."""
-    rows = (
-        ",".join(str(value) if value else "" for value in row) for row in np.rint(matrix * 1000).astype(int).tolist()
-    )
-    return f' data-weights="{";".join(rows)}"'
-
-
-def _cells(matrix: Matrix) -> str:
-    """The cells as paths, one for each level of colour: 0 to the largest weight."""
-    levels = np.rint(_LEVELS * np.maximum(matrix, 0) / (matrix.max() if matrix.max() > 0 else 1)).astype(int)
-    paths = []
-    for level in range(1, _LEVELS + 1):
-        if squares := "".join(f"M{column} {row}h1v1h-1z" for row, column in np.argwhere(levels == level).tolist()):
-            paths.append(f'<path fill-opacity="{level / _LEVELS:g}" d="{squares}"/>')
-    return "".join(paths)
-
-
-def _labels(tokens: Sequence[str]) -> str:
-    marked = any(token.startswith("▁") for token in tokens)
-    return "".join(_label(str(token), marked) for token in tokens)
-
-
-def _label(token: str, marked: bool) -> str:
-    """A token as a label: where some are `marked` by ▁ as beginnings of words, the others get a dot before them."""
-    word = token.removeprefix("▁").replace("▁", "␣").replace("\n", "⏎").replace("\t", "⇥")
-    word = word if word.strip() else "␣" * max(1, len(word))
-    kinds = []
-    if marked and not token.startswith("▁") and token[:1].isalnum():
-        kinds.append("inner")
-    if all(unicodedata.east_asian_width(character) in "WF" for character in word):
-        kinds.append("upright")
-    style = f' class="{" ".join(kinds)}"' if kinds else ""
-    whole = f' title="{_text(word)}"' if len(word) > 12 else ""
-    return f'<span dir="auto"{style}{whole}>{_text(word)}</span>'
+    return matrix

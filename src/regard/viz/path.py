@@ -5,19 +5,20 @@ Places are (x, y) in [−1, 1], (−1, −1) the top left corner of the picture.
 
 import io
 import os
+import pathlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.base import ConfigError, ShapeError, require, write_atomically
-from regard.viz.pictures import (
+from regard.explanation.path import Path
+from regard.viz.theme import (
     DARK,
     LIGHT,
     Grid,
-    Paper,
+    Palette,
     Pixels,
     as_picture,
     entitle,
@@ -40,7 +41,7 @@ _BOLD = 0.8  # by how much bold words are wider
 _BEYOND = 0.2  # how far the view may go beyond the picture, as a share of its side
 
 
-class _Path(NamedTuple):
+class _Rollout(NamedTuple):
     """What all drawings of one path need, checked."""
 
     picture: Pixels
@@ -56,6 +57,20 @@ class _Path(NamedTuple):
         span = self.high - self.low
         inches: Places = _BIG * span / span.max()
         return inches
+
+
+def draw(path: Path, *, dark: bool = False) -> Grid:
+    """Draw a path: where it looked, all that it saw, and each glimpse. Returns the axes, as `glimpse_path` does."""
+    if not len(path.where):
+        return np.array([_still(path, DARK if dark else LIGHT)], dtype=object)
+    settings: dict[str, Any] = {"size": path.size, "scales": path.scales, "labels": path.label or None}
+    return glimpse_path(path.image, path.where, title=path.title or None, dark=dark, **settings)
+
+
+def animate(path: Path, file: str | os.PathLike[str], *, dark: bool = False) -> pathlib.Path:
+    """Write a path as a GIF, one frame for each glimpse."""
+    settings: dict[str, Any] = {"size": path.size, "scales": path.scales, "labels": path.label or None}
+    return glimpse_animation(path.image, path.where, file, dark=dark, **settings)
 
 
 def glimpse_path(
@@ -78,7 +93,7 @@ def glimpse_path(
     >>> len(axes), axes[-1].get_xlabel()
     (6, '7')
     """
-    path, paper = _checked(image, where, size, scales, steps, labels), DARK if dark else LIGHT
+    path, palette = _checked(image, where, size, scales, steps, labels), DARK if dark else LIGHT
     count = len(path.centres)
     across = min(count, _WIDE)
     lines = -(-count // across)
@@ -88,20 +103,20 @@ def glimpse_path(
     wide, high = path.inches()
     left = 2 * wide + 3 * _GAP + 0.1
     height = max(high, lines * (column + 0.15))
-    figure = new_figure(left + across * (_SMALL + _GAP) + 0.05, head + height + _GAP, paper)
+    figure = new_figure(left + across * (_SMALL + _GAP) + 0.05, head + height + _GAP, palette)
     axes = [panel(figure, _GAP + n * (wide + _GAP), head, wide, high) for n in range(2)]
-    _draw_path(axes[0], path, count, paper)
-    _draw_memory(axes[1], path, count, paper)
+    _draw_path(axes[0], path, count, palette)
+    _draw_memory(axes[1], path, count, palette)
     for step in range(count):
         x, y = left + step % across * (_SMALL + _GAP), head + step // across * (column + 0.15)
         for scale, patch in enumerate(see(path.picture, path.centres[step], size, scales)):
             ax = panel(figure, x, y + scale * (_SMALL + 0.04), _SMALL, _SMALL)
             _show(ax, patch, colour(step, count))
             if scale == 0:
-                entitle(ax, f"{step + 1}", paper.ink, size=8.5, pad=3)
+                entitle(ax, f"{step + 1}", palette.ink, size=8.5, pad=3)
             axes.append(ax)
-        _say(axes[-1], path.labels[step], paper)
-    headline(figure, title, _GAP, paper)
+        _say(axes[-1], path.labels[step], palette)
+    headline(figure, title, _GAP, palette)
     return np.array(axes, dtype=object)
 
 
@@ -116,17 +131,17 @@ def glimpse_animation(
     labels: str | Sequence[object] | None = None,
     seconds: int | float = 0.8,
     dark: bool = False,
-) -> Path:
+) -> pathlib.Path:
     """Write the path as a GIF, a frame for each step of so many seconds; the last one stays three times as long."""
-    if Path(path).suffix.lower() != ".gif":
-        raise ConfigError("an animation is a GIF", got=repr(Path(path).suffix), expected=".gif")
+    if pathlib.Path(path).suffix.lower() != ".gif":
+        raise ConfigError("an animation is a GIF", got=repr(pathlib.Path(path).suffix), expected=".gif")
     if not 0.02 <= seconds <= 60:
         raise ConfigError("seconds of a frame", got=seconds, expected="0.02 to 60")
-    checked, paper = _checked(image, where, size, scales, steps, labels), DARK if dark else LIGHT
+    checked, palette = _checked(image, where, size, scales, steps, labels), DARK if dark else LIGHT
     count = len(checked.centres)
     pillow = require("PIL.Image", extra="viz")
-    frames = [pillow.fromarray(_frame(checked, step, paper)) for step in range(1, count + 1)]
-    colours = _palette(frames, [*(colour(step, count) for step in range(count)), paper.ground])
+    frames = [pillow.fromarray(_frame(checked, step, palette)) for step in range(1, count + 1)]
+    colours = _palette(frames, [*(colour(step, count) for step in range(count)), palette.ground])
     frames = [each.quantize(palette=colours, dither=pillow.Dither.NONE) for each in frames]
     durations = [round(1000 * seconds)] * (count - 1) + [round(3000 * seconds)]
     content = io.BytesIO()
@@ -169,7 +184,7 @@ def colour(step: int, count: int) -> str:
 
 def _checked(
     image: Any, where: Any, size: int, scales: int, steps: int | None, labels: str | Sequence[object] | None
-) -> _Path:
+) -> _Rollout:
     picture = as_picture(image)
     if hasattr(where, "detach"):
         where = where.detach().cpu().float().numpy()
@@ -196,7 +211,7 @@ def _checked(
     centres = (places + 1) / 2 * whole
     low = np.clip(centres.min(0) - size / 2, -_BEYOND * whole, 0)
     high = np.clip(centres.max(0) + size / 2, whole, (1 + _BEYOND) * whole)
-    return _Path(picture, centres, size, scales, said, low, high)
+    return _Rollout(picture, centres, size, scales, said, low, high)
 
 
 def _sides(picture: Pixels, centre: Places) -> list[tuple[int, float]]:
@@ -212,7 +227,7 @@ def _cuts(side: int, place: float, size: int, width: int) -> NDArray[np.float64]
     return overlap
 
 
-def _draw_path(ax: "matplotlib.axes.Axes", path: _Path, count: int, paper: Paper) -> None:
+def _draw_path(ax: "matplotlib.axes.Axes", path: _Rollout, count: int, palette: Palette) -> None:
     """The picture, and the first `count` glimpses: boxes, arrows, numbered dots. The last one is drawn strongly."""
     places, total = path.centres - 0.5, len(path.centres)  # a pixel's middle is at whole numbers
     ax.imshow(path.picture, interpolation="nearest", zorder=0)
@@ -228,8 +243,8 @@ def _draw_path(ax: "matplotlib.axes.Axes", path: _Path, count: int, paper: Paper
         ink = "white" if _is_dark(shade) else "black"
         number = ax.annotate(str(step + 1), tuple(places[step]), color=ink, ha="center", va="center_baseline", zorder=6)
         number.set(fontsize=7, fontweight="bold")
-    _view(ax, path, paper)
-    entitle(ax, "where it looked", paper.soft)
+    _view(ax, path, palette)
+    entitle(ax, "where it looked", palette.soft)
 
 
 def _box(ax: "matplotlib.axes.Axes", place: Places, side: int, scale: int, shade: str, *, last: bool) -> None:
@@ -253,20 +268,34 @@ def _arrow(ax: "matplotlib.axes.Axes", start: Places, end: Places, shade: str) -
     ax.annotate("", tuple(end), tuple(start), arrowprops=style, zorder=4)
 
 
-def _draw_memory(ax: "matplotlib.axes.Axes", path: _Path, count: int, paper: Paper) -> None:
+def _draw_memory(ax: "matplotlib.axes.Axes", path: _Rollout, count: int, palette: Palette) -> None:
     memory, seen = remember(path.picture, path.centres[:count], path.size, path.scales)
-    ax.imshow(np.dstack([memory, seen]), interpolation="nearest")
-    _view(ax, path, paper)
-    entitle(ax, "all that it saw", paper.soft)
+    ax.imshow(np.dstack([np.clip(memory, 0, 1), seen]), interpolation="nearest")
+    _view(ax, path, palette)
+    entitle(ax, "all that it saw", palette.soft)
 
 
-def _view(ax: "matplotlib.axes.Axes", path: _Path, paper: Paper) -> None:
-    """One view for both panels; where there is no picture, the paper is hatched."""
+def _view(ax: "matplotlib.axes.Axes", path: _Rollout, palette: Palette) -> None:
+    """One view for both panels; where there is no picture, the ground is hatched."""
     ax.set_xlim(path.low[0] - 0.5, path.high[0] - 0.5)
     ax.set_ylim(path.high[1] - 0.5, path.low[1] - 0.5)
-    ax.patch.set(facecolor=paper.empty, edgecolor=paper.soft, hatch="/////", alpha=0.6)
+    ax.patch.set(facecolor=palette.empty, edgecolor=palette.soft, hatch="/////", alpha=0.6)
     ax.patch.set_hatch_linewidth(0.4)
-    frame(ax, paper.rule)
+    frame(ax, palette.rule)
+
+
+def _still(path: Path, palette: Palette) -> "matplotlib.axes.Axes":
+    """The picture that nobody looked at."""
+    height, width = path.image.shape[:2]
+    wide, high = _BIG * width / max(height, width), _BIG * height / max(height, width)
+    head = headroom(path.title or None)
+    figure = new_figure(wide + 2 * _GAP, head + high + _GAP, palette)
+    ax = panel(figure, _GAP, head, wide, high)
+    ax.imshow(path.image, interpolation="nearest", aspect="auto")
+    frame(ax, palette.rule)
+    entitle(ax, "no glimpses", palette.soft)
+    headline(figure, path.title or None, _GAP, palette)
+    return ax
 
 
 def _is_dark(shade: str) -> bool:
@@ -275,16 +304,16 @@ def _is_dark(shade: str) -> bool:
 
 
 def _show(ax: "matplotlib.axes.Axes", patch: Pixels, edge: str) -> None:
-    ax.imshow(patch, interpolation="nearest", vmin=0, vmax=1)
+    ax.imshow(np.clip(patch, 0, 1), interpolation="nearest", vmin=0, vmax=1)
     frame(ax, edge, 1.6)
 
 
-def _say(ax: "matplotlib.axes.Axes", label: str | None, paper: Paper) -> None:
+def _say(ax: "matplotlib.axes.Axes", label: str | None, palette: Palette) -> None:
     """What was said at this step, below its last patch, and as small as it must be not to touch its neighbours."""
     if label is not None:
         shown = words(label, 10)
         size = fitted(shown["text"], 9, _BOLD * (_SMALL + _GAP))
-        ax.set_xlabel(".", fontsize=size, color=paper.ink, fontweight="bold", labelpad=3).set(**shown)
+        ax.set_xlabel(".", fontsize=size, color=palette.ink, fontweight="bold", labelpad=3).set(**shown)
 
 
 def _palette(frames: Sequence[Any], exact: Sequence[str]) -> Any:
@@ -301,26 +330,26 @@ def _palette(frames: Sequence[Any], exact: Sequence[str]) -> Any:
     return palette
 
 
-def _frame(path: _Path, count: int, paper: Paper) -> NDArray[np.uint8]:
+def _frame(path: _Rollout, count: int, palette: Palette) -> NDArray[np.uint8]:
     """The pixels of one frame: `count` glimpses so far, what the last of them sees, and the memory."""
     small = min(_SMALL, (_BIG - 0.04 * (path.scales - 1)) / path.scales)
     wide, high = path.inches()
     left = 2 * wide + 3 * _GAP
-    figure = new_figure(left + max(small, 0.9) + _GAP, max(high, path.scales * (small + 0.04)) + 0.62, paper)
+    figure = new_figure(left + max(small, 0.9) + _GAP, max(high, path.scales * (small + 0.04)) + 0.62, palette)
     first, second = (panel(figure, _GAP + n * (wide + _GAP), 0.3, wide, high) for n in range(2))
-    _draw_path(first, path, count, paper)
-    _draw_memory(second, path, count, paper)
+    _draw_path(first, path, count, palette)
+    _draw_memory(second, path, count, palette)
     step = count - 1
     for scale, patch in enumerate(see(path.picture, path.centres[step], path.size, path.scales)):
         ax = panel(figure, left, 0.3 + scale * (small + 0.04), small, small)
         _show(ax, patch, colour(step, len(path.centres)))
         if scale == 0:
-            entitle(ax, f"{count} of {len(path.centres)}", paper.soft)
+            entitle(ax, f"{count} of {len(path.centres)}", palette.soft)
     said = " ".join(label for label in path.labels[:count] if label)
     if said:
         shown = words(said, 60)
         size = fitted(shown["text"], 12, _BOLD * wide)
-        second.set_xlabel(".", fontsize=size, color=paper.ink, fontweight="bold", labelpad=3).set(**shown)
+        second.set_xlabel(".", fontsize=size, color=palette.ink, fontweight="bold", labelpad=3).set(**shown)
     canvas = require("matplotlib.backends.backend_agg", extra="viz").FigureCanvasAgg(figure)
     canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()

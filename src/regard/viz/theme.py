@@ -1,5 +1,6 @@
-"""What drawings on pictures have in common: pixels from any array, paper and ink, panels of one size."""
+"""What drawings on pictures have in common: pixels from any array, palette and ink, panels of one size."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,18 +17,19 @@ Pixels = NDArray[np.float64]
 Grid = NDArray[Any]  # of Axes
 
 
-class Paper(NamedTuple):
-    """Colours of one drawing: the ground, words, lesser words, lines, and what is not there."""
+class Palette(NamedTuple):
+    """Colours of one drawing: the ground, words, lesser words, lines, what is not there, and weights."""
 
     ground: str
     ink: str
     soft: str
     rule: str
     empty: str
+    heat: str
 
 
-LIGHT = Paper("#ffffff", "#262626", "#6e6e6e", "#dedede", "#ececec")
-DARK = Paper("#1a1d21", "#e7e8e6", "#9ba1a8", "#33373d", "#33373d")
+LIGHT = Palette("#ffffff", "#262626", "#6e6e6e", "#dedede", "#ececec", "#005c9e")
+DARK = Palette("#1a1d21", "#e7e8e6", "#9ba1a8", "#33373d", "#33373d", "#78befa")
 
 
 def as_picture(image: Any) -> Pixels:
@@ -64,10 +66,10 @@ def as_picture(image: Any) -> Pixels:
     return np.repeat(np.clip(pixels, 0, 1), 3 // pixels.shape[2], axis=2)
 
 
-def new_figure(width: int | float, height: int | float, paper: Paper) -> "matplotlib.figure.Figure":
+def new_figure(width: int | float, height: int | float, palette: Palette) -> "matplotlib.figure.Figure":
     """An empty figure of so many inches."""
     figure: matplotlib.figure.Figure = require("matplotlib.figure", extra="viz").Figure(
-        figsize=(width, height), layout="none", facecolor=paper.ground
+        figsize=(width, height), layout="none", facecolor=palette.ground
     )
     return figure
 
@@ -120,29 +122,55 @@ def headroom(title: str | None) -> float:
     return 0.28 if title is None else 0.38 + 0.18 * (1 + title.count("\n"))
 
 
-def headline(figure: "matplotlib.figure.Figure", title: str | None, left: float, paper: Paper) -> None:
+def headline(figure: "matplotlib.figure.Figure", title: str | None, left: float, palette: Palette) -> None:
     """The title of the figure, so many inches from the left; it may have lines."""
     if title is not None:
         x, y = left / figure.get_figwidth(), 1 - 0.1 / figure.get_figheight()
-        figure.text(x, y, ".", va="top", color=paper.ink, fontsize=10.5).set(**words(title))
+        figure.text(x, y, ".", va="top", color=palette.ink, fontsize=10.5).set(**words(title))
 
 
-def ticks(ax: "matplotlib.axes.Axes", paper: Paper, across: str) -> None:
+def ticks(ax: "matplotlib.axes.Axes", palette: Palette, across: str) -> None:
     """Quiet axes for numbers: lines across, and what runs along the bottom in words."""
-    ax.set_facecolor(paper.ground)
+    ax.set_facecolor(palette.ground)
     ax.spines[["top", "right"]].set_visible(False)
-    ax.spines[["left", "bottom"]].set(color=paper.rule, linewidth=0.8)
-    ax.grid(axis="y", color=paper.rule, linewidth=0.5)
+    ax.spines[["left", "bottom"]].set(color=palette.rule, linewidth=0.8)
+    ax.grid(axis="y", color=palette.rule, linewidth=0.5)
     ax.set_axisbelow(True)
-    ax.tick_params(length=0, labelsize=7.5, labelcolor=paper.soft, pad=3)
+    ax.tick_params(length=0, labelsize=7.5, labelcolor=palette.soft, pad=3)
     ax.tick_params(axis="x", pad=5)
     ax.locator_params(axis="y", nbins=4)
-    note(ax, across, (1, 0), (0, -15), "top", paper)
+    note(ax, across, (1, 0), (0, -15), "top", palette)
 
 
 def note(
-    ax: "matplotlib.axes.Axes", text: str, corner: tuple[int, int], move: tuple[int, int], side: str, paper: Paper
+    ax: "matplotlib.axes.Axes", text: str, corner: tuple[int, int], move: tuple[int, int], side: str, palette: Palette
 ) -> None:
     """Lesser words at a corner of the panel, moved by so many points."""
     said = ax.annotate(text, corner, move, xycoords="axes fraction", textcoords="offset points", annotation_clip=False)
-    said.set(fontsize=7.5, color=paper.soft, ha="right", va=side)
+    said.set(fontsize=7.5, color=palette.soft, ha="right", va=side)
+
+
+def blank_drawing(title: str, text: str, palette: Palette) -> "matplotlib.axes.Axes":
+    """A drawing that says in words why there is nothing to see."""
+    head = headroom(title or None)
+    width = max(2.4, 0.3 + extent(printable(title or "x", None), 10.5))
+    figure = new_figure(width, head + 0.5, palette)
+    ax = panel(figure, 0.12, head, width - 0.24, 0.36)
+    ax.set_facecolor(palette.ground)
+    frame(ax, palette.rule)
+    ax.text(0.5, 0.5, text, ha="center", va="center", color=palette.soft, fontsize=9, transform=ax.transAxes)
+    headline(figure, title or None, 0.12, palette)
+    return ax
+
+
+def darken(axes: Iterable[Any], *, figure: bool = True) -> None:
+    """Turn drawn axes, and with `figure` the whole page that they are on, from light to dark."""
+    text = require("matplotlib.text", extra="viz").Text
+    for ax in axes:
+        ax.spines[:].set_color(DARK.rule)
+        ax.tick_params(which="both", labelcolor=DARK.ink, color=DARK.soft, grid_color=DARK.ground)
+        for child in ax.get_children():
+            if isinstance(child, text) and child not in ax.texts:  # titles; numbers inside keep their contrast
+                child.set_color(DARK.ink)
+        if figure:
+            ax.figure.figure.set_facecolor(DARK.ground)

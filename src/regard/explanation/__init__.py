@@ -1,0 +1,37 @@
+"""What was attended to, as data: a few kinds of explanations, each of numbers and labels, that JSON can hold.
+
+A task makes them, `regard.viz` draws them, a page embeds them, and a notebook shows them.
+"""
+
+from regard.explanation.edges import Edges
+from regard.explanation.explanation import Explanation
+from regard.explanation.gates import Gates
+from regard.explanation.hops import Hops
+from regard.explanation.matrix import Matrix
+from regard.explanation.path import Path
+from regard.explanation.places import Places
+from regard.explanation.reading import explanation_from_json
+from regard.explanation.tape import Tape
+
+EXPLANATIONS: dict[str, type[Explanation]] = {
+    "matrix": Matrix,
+    "path": Path,
+    "places": Places,
+    "gates": Gates,
+    "edges": Edges,
+    "hops": Hops,
+    "tape": Tape,
+}
+
+__all__ = [
+    "EXPLANATIONS",
+    "Edges",
+    "Explanation",
+    "Gates",
+    "Hops",
+    "Matrix",
+    "Path",
+    "Places",
+    "Tape",
+    "explanation_from_json",
+]

@@ -1,0 +1,251 @@
+"""Small pictures of explanations as SVG and tables, for the kinds that do not answer to the pointer."""
+
+import html
+import re
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from regard.explanation.edges import Edges
+from regard.explanation.gates import Gates
+from regard.explanation.hops import Hops
+from regard.explanation.path import Path
+from regard.explanation.places import Places
+from regard.explanation.png import data_address, to_png
+from regard.explanation.tape import Tape
+
+SHADES = 16  # of colour in a matrix; widget.js has the same number
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")  # HTML has no way to say them
+_LARGE, _SMALL, _GAP = 288, 112, 8  # pixels of the page: a picture, one of several, between them
+_WIDE = 6  # pictures in one row
+_LONG = 18  # letters of a label in a picture
+_TIMES = ("#31688e", "#35b779", "#fde725")  # the colours of steps: early, halfway, late
+_BINS = 25
+
+
+def text(content: object) -> str:
+    """A text as HTML, in elements and attributes; what HTML cannot hold becomes a replacement character."""
+    return html.escape(_CONTROLS.sub("\ufffd", str(content)))
+
+
+def cells(matrix: Float[ndarray, "rows columns"]) -> str:
+    """The cells of a matrix as SVG paths, one for each shade: 0 to the largest weight."""
+    shades = np.rint(SHADES * np.maximum(matrix, 0) / (matrix.max() if matrix.max() > 0 else 1)).astype(int)
+    paths = []
+    for shade in range(1, SHADES + 1):
+        if squares := "".join(f"M{column} {row}h1v1h-1z" for row, column in np.argwhere(shades == shade).tolist()):
+            paths.append(f'<path fill-opacity="{shade / SHADES:g}" d="{squares}"/>')
+    return "".join(paths)
+
+
+def _path(path: Path) -> str:
+    """The picture with a box, an arrow and a number for each glimpse."""
+    height, width = path.image.shape[:2]
+    unit = max(width, height) / _LARGE  # of one pixel of the page
+    places, half = path.pixels(), path.size / 2
+    low = np.minimum([0, 0], places.min(0) - half) if len(places) else np.zeros(2)
+    high = np.maximum([width, height], places.max(0) + half) if len(places) else np.array([width, height])
+    beyond = 0.2 * np.array([width, height])
+    low, high = np.maximum(low, -beyond), np.minimum(high, np.array([width, height]) + beyond)
+    parts = [f'<image href="{data_address(to_png(path.image))}" width="{width}" height="{height}"/>']
+    for step, (x, y) in enumerate(places):
+        colour = _colour(step, len(places))
+        parts.append(
+            f'<rect x="{x - half:g}" y="{y - half:g}" width="{path.size}" height="{path.size}" fill="none" '
+            f'stroke="{colour}" stroke-width="{1.5 * unit:g}"/>'
+        )
+    for step in range(1, len(places)):
+        (x1, y1), (x2, y2) = places[step - 1], places[step]
+        parts.append(
+            f'<path d="M{x1:g} {y1:g}L{x2:g} {y2:g}" stroke="{_colour(step, len(places))}" '
+            f'stroke-width="{1.5 * unit:g}"/>'
+        )
+    for step, (x, y) in enumerate(places):
+        dot = f'<circle cx="{x:g}" cy="{y:g}" r="{7 * unit:g}" fill="{_colour(step, len(places))}"/>'
+        ink = "#fff" if step < 0.4 * len(places) else "#000"
+        number = (
+            f'<text x="{x:g}" y="{y + 3.4 * unit:g}" font-size="{9.5 * unit:g}" text-anchor="middle" '
+            f'style="fill:{ink};font-size:{9.5 * unit:g}px">{step + 1}</text>'
+        )
+        parts.append(dot + number)
+    said = f'<p class="said">{len(places)} glimpses{_told(path.label)}</p>'
+    span = high - low
+    return _svg(parts, (low[0], low[1], span[0], span[1]), _LARGE * span[0] / max(width, height)) + said
+
+
+def _places(places: Places) -> str:
+    """The picture in grey for each word or place, yellow where it looks."""
+    if not places.weights.size:
+        return ""
+    height, width = places.image.shape[:2]
+    scale = _SMALL / max(width, height)
+    wide, high = width * scale, height * scale
+    count = len(places.weights)
+    columns = min(_WIDE, count)
+    lines = -(-count // columns)
+    address = data_address(to_png(places.image))
+    name = f"regard-{zlib.crc32(address.encode()):08x}-{count}"  # one page may show several
+    head = 16
+    parts = [
+        f'<defs><image id="{name}" href="{address}" width="{wide:g}" height="{high:g}" preserveAspectRatio="none" '
+        'style="filter:grayscale(1) brightness(.75)"/></defs>'
+    ]
+    left, top, right, bottom = (scale * side for side in places.corners())
+    spots = places.spots()
+    for number, weights in enumerate(places.weights):
+        row, column = divmod(number, columns)
+        x, y = column * (wide + _GAP), row * (high + head + _GAP)
+        label = text(_short(places.labels[number])) if places.labels else str(number + 1)
+        grid = (
+            f'<svg x="{left:g}" y="{top:g}" width="{right - left:g}" height="{bottom - top:g}" fill="#ffd43b" '
+            f'viewBox="0 0 {weights.shape[1]} {weights.shape[0]}" preserveAspectRatio="none">{cells(weights)}</svg>'
+        )
+        ring = ""
+        if spots is not None:
+            down, across = scale * (spots[number] + 0.5)
+            ring = f'<circle cx="{across:g}" cy="{down:g}" r="4" fill="none" stroke="#fff" stroke-width="1.5"/>'
+        parts.append(
+            f'<g transform="translate({x:g} {y:g})"><text y="11" style="font-size:12px" dir="auto">{label}</text>'
+            f'<g transform="translate(0 {head})"><use href="#{name}"/>{grid}{ring}</g></g>'
+        )
+    size = (columns * (wide + _GAP) - _GAP, lines * (high + head + _GAP) - _GAP)
+    return _svg(parts, (0, 0, *size), size[0])
+
+
+def _gates(gates: Gates) -> str:
+    """A table of the layers: the mean gate, by how much it varies from picture to picture, and a histogram."""
+    rows = []
+    for layer, values in gates.values.items():
+        if not values.size:
+            continue
+        counts, _ = np.histogram(values, bins=_BINS, range=(0, 1))
+        bars = "".join(
+            f"M{place} 1V{1 - count / counts.max():.3f}h.85V1z" for place, count in enumerate(counts.tolist()) if count
+        )
+        picture = f'<svg viewBox="0 0 {_BINS} 1" preserveAspectRatio="none" aria-hidden="true"><path d="{bars}"/></svg>'
+        facts = f"<td>{values.mean():.3f}</td><td>±{values.std(0).mean():.3f}</td><td>{picture}</td>"
+        rows.append(f'<tr><th scope="row">{text(layer)}</th>{facts}</tr>')
+    head = "<tr><th>layer</th><th>mean gate</th><th>by picture</th><th>shut … open</th></tr>"
+    return _table(head, rows)
+
+
+def _edges(edges: Edges) -> str:
+    """The graph, its lines as wide and as dark as they have weight; of several heads, the mean."""
+    if not edges.nodes:
+        return ""
+    places = edges.layout() * [1, -1]
+    weights = edges.weights.mean(0) if edges.weights.ndim == 2 else edges.weights
+    top = max(float(np.abs(weights).max(initial=0)), 1e-12)
+    lines = []
+    for weight, source, target in sorted(zip(weights.tolist(), edges.sources, edges.targets, strict=True)):
+        share = abs(weight) / top
+        style = f'stroke-width="{0.008 + 0.03 * share:.4f}" stroke-opacity="{0.12 + 0.88 * share:.3f}"'
+        tip = f"<title>{text(edges.nodes[source])} → {text(edges.nodes[target])} {weight:.3g}</title>"
+        lines.append(f'<path d="{_arrow(places[source], places[target])}" {style}>{tip}</path>')
+    dots = [f'<circle cx="{x:.3f}" cy="{y:.3f}" r=".035" style="fill:var(--ink)"/>' for x, y in places]
+    names = []
+    for (x, y), label in zip(places, edges.nodes, strict=True) if len(edges.nodes) <= 60 else ():
+        anchor = "middle" if abs(x) < 0.2 else "start" if x > 0 else "end"
+        across, down = x + (0.07 if anchor == "start" else -0.07 if anchor == "end" else 0), y + 0.035
+        down += (0.1 if y > 0.2 else -0.11) if anchor == "middle" else 0
+        style = f'text-anchor="{anchor}" style="font-size:.095px"'
+        names.append(f'<text x="{across:.3f}" y="{down:.3f}" {style}>{text(_short(label))}</text>')
+    lines = ['<g fill="none" style="stroke:rgb(var(--heat))" stroke-linecap="round">', *lines, "</g>"]
+    heads = f"; mean of {len(edges.weights)} heads" if edges.weights.ndim == 2 else ""
+    largest = f"largest weight {weights.max(initial=0):.3f}"
+    said = f'<p class="said">{len(edges.nodes)} nodes, {weights.size} edges{heads}; {largest}</p>'
+    return _svg([*lines, *dots, *names], (-2.0, -1.2, 4.0, 2.4), 1.6 * _LARGE) + said
+
+
+def _hops(hops: Hops) -> str:
+    """The story as a table with a bar for each hop; supporting facts are marked."""
+    if not hops.slots:
+        return ""
+    top = max(float(hops.weights.max(initial=0)), 1e-12)
+    rows = []
+    for place, (slot, column) in enumerate(zip(hops.slots, hops.weights.T, strict=True)):
+        bars = "".join(
+            f'<td><i style="width:{3 * max(weight, 0) / top:.2f}rem"></i>{weight:.2f}</td>'
+            for weight in column.tolist()
+        )
+        marked = ' class="marked"' if place in hops.marked else ""
+        rows.append(f'<tr><th scope="row" dir="auto"{marked}>{text(slot)}</th>{bars}</tr>')
+    numbers = "".join(f"<th>hop {number + 1}</th>" for number in range(len(hops.weights)))
+    asked = f'<p class="said" dir="auto">{text(hops.question)}{_told(hops.answer)}</p>' if hops.question else ""
+    return _table(f"<tr><th>memory</th>{numbers}</tr>", rows) + asked
+
+
+def _tape(tape: Tape) -> str:
+    """A heat map for each head: time goes to the right, slots go down."""
+    figures = []
+    for name, weights in tape.weights.items():
+        if not weights.size:
+            continue
+        steps, slots = weights.shape
+        wide, high = (int(np.clip(12 * count, 120, 420)) for count in (steps, slots))
+        size = f'width="{wide}" height="{high}" viewBox="0 0 {steps} {slots}" preserveAspectRatio="none"'
+        picture = f'<svg {size} role="img" aria-label="weights">{cells(weights.T)}</svg>'
+        figures.append(
+            f"<figure><figcaption>{text(name)}: {slots} slots over {steps} steps →</figcaption>{picture}</figure>"
+        )
+    return f'<div class="tapes">{"".join(figures)}</div>' if figures else ""
+
+
+def _svg(parts: list[str], view: tuple[Any, ...], width: float) -> str:
+    box = " ".join(f"{side:g}" for side in view)
+    size = f'viewBox="{box}" width="{round(width)}"'
+    return f'<svg class="drawn" {size} role="img" aria-label="drawing">{"".join(parts)}</svg>'
+
+
+def _table(head: str, rows: list[str]) -> str:
+    if not rows:
+        return ""
+    body = "".join(rows)
+    table = f'<table class="facts"><thead>{head}</thead><tbody>{body}</tbody></table>'
+    return f'<div class="scroll" tabindex="0">{table}</div>'
+
+
+def _told(answer: str) -> str:
+    return f" → <b>{text(answer)}</b>" if answer else ""
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= _LONG else label[: _LONG - 1] + "…"
+
+
+def _colour(step: int, count: int) -> str:
+    """The colour of a step, between those of early, halfway and late."""
+    share = 2 * step / max(count - 1, 1)
+    first, second = (_TIMES[0], _TIMES[1]) if share < 1 else (_TIMES[1], _TIMES[2])
+    low, high = (np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)]) for colour in (first, second))
+    red, green, blue = np.rint(low + (high - low) * (share % 1 if share < 2 else 1)).astype(int)
+    return f"#{red:02x}{green:02x}{blue:02x}"
+
+
+def _arrow(start: ndarray, end: ndarray) -> str:
+    """A line that bends to its left and ends with a head, so that directions can be told apart; or a ring."""
+    if np.allclose(start, end):
+        x, y = start
+        return f"M{x - 0.08:.3f} {y:.3f}a.08 .08 0 1 0 .16 0a.08 .08 0 1 0 -.16 0"
+    along = (end - start) / np.linalg.norm(end - start)
+    aside = np.array([along[1], -along[0]])
+    bend = (start + end) / 2 + 0.1 * np.linalg.norm(end - start) * aside
+    back = (end - bend) / np.linalg.norm(end - bend)
+    tip = end - 0.05 * back
+    wings = [tip - 0.06 * back + side * 0.03 * np.array([back[1], -back[0]]) for side in (1, -1)]
+    head = f"M{wings[0][0]:.3f} {wings[0][1]:.3f}L{tip[0]:.3f} {tip[1]:.3f}L{wings[1][0]:.3f} {wings[1][1]:.3f}"
+    return f"M{start[0]:.3f} {start[1]:.3f}Q{bend[0]:.3f} {bend[1]:.3f} {tip[0]:.3f} {tip[1]:.3f}{head}"
+
+
+SVG: dict[str, Callable[[Any], str]] = {
+    "path": _path,
+    "places": _places,
+    "gates": _gates,
+    "edges": _edges,
+    "hops": _hops,
+    "tape": _tape,
+}

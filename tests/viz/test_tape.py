@@ -1,0 +1,51 @@
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex
+
+from regard.explanation import Tape
+from regard.viz.tape import draw
+from regard.viz.theme import DARK
+
+RNG = np.random.default_rng(0)
+
+
+def tape(length, slots, **more):
+    return Tape({name: RNG.dirichlet(np.ones(slots), length) for name in ("read 0", "write 0")}, **more)
+
+
+def test_steps_go_to_the_right_and_slots_down():
+    given = tape(6, 4, steps=list("abcdef"), title="Copying")
+    axes = draw(given)
+    assert axes.shape == (1, 2)
+    assert np.allclose(axes[0, 1].images[0].get_array(), given.weights["write 0"].T)
+    assert [label.get_text() for label in axes[0, 0].get_xticklabels()] == list("abcdef")
+    assert [ax.get_title(loc="left") for ax in axes.flat] == ["Copying\nread 0", "write 0"]
+
+
+def test_long_tapes_and_other_memories_stand_below_each_other():
+    assert draw(tape(60, 20)).shape == (2, 1)
+    assert draw(Tape({"read 0": np.ones((3, 2)), "read 1": np.ones((3, 5))})).shape == (2, 1)
+    box = draw(tape(80, 20))[0, 0].get_window_extent()
+    assert box.width / 100 == pytest.approx(4.8, rel=0.02)
+
+
+@pytest.mark.parametrize("given", [tape(1, 1), tape(9, 128), tape(200, 3), tape(20, 20, steps=["слово"] * 20)])
+@pytest.mark.parametrize("dark", [False, True])
+def test_everything_is_on_the_page(given, dark):
+    axes = draw(given, dark=dark)
+    figure = axes.flat[0].figure
+    figure.canvas = FigureCanvasAgg(figure)
+    figure.draw_without_rendering()
+    for ax in axes.flat:
+        box = ax.get_tightbbox(figure.canvas.get_renderer())
+        assert box.x0 >= 0
+        assert box.y0 >= 0
+        assert box.x1 <= figure.bbox.x1
+        assert box.y1 <= figure.bbox.y1
+
+
+def test_dark_and_empty():
+    assert to_hex(draw(tape(3, 3), dark=True)[0, 0].figure.get_facecolor()) == DARK.ground
+    for nothing in (Tape({}), Tape({"read 0": np.zeros((0, 4))}), Tape({"read 0": np.zeros((4, 0))})):
+        assert draw(nothing)[0, 0].texts[0].get_text() == "no steps"
