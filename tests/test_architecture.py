@@ -19,9 +19,10 @@ TESTS = ROOT / "tests"
 FILES = sorted(SOURCE.rglob("*.py"))
 RANK = {
     "base": 0,
-    "kernels": 0.5, "score": 1, "align": 1, "data": 1, "metrics": 1,
+    "kernels": 0.5, "score": 1, "align": 1, "data": 1, "metrics": 1, "explanation": 1,
+    "viz": 1.5,
     "attention": 2,
-    "nn": 3, "decode": 3, "viz": 3,
+    "nn": 3, "decode": 3,
     "models": 4, "tasks": 4,
     "train": 5,
     "recipes": 6,

@@ -8,7 +8,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 
 from regard.base import ConfigError, ShapeError
-from regard.viz import glimpse_errors, save
+from regard.viz import Chart, chart_curves, glimpse_errors, save
+from regard.viz.curves import colour_of
 from regard.viz.theme import DARK
 
 ERRORS = [19.06, 6.44, 3.54, 1.57, 1.06, 0.0]
@@ -57,3 +58,34 @@ def test_words_do_not_meet(count: int) -> None:
 def test_errors(given, kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=text):
         glimpse_errors(given[0], stopped=given[1] if len(given) > 1 else None)
+
+
+# ── charts of several runs ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def chart(*values, title="Error", counts=None):
+    points = [(str(n), value, counts and counts[n]) for n, value in enumerate(values)]
+    return Chart(title, "glimpses", "error, %", points)
+
+
+def test_one_curve_for_each_run_in_its_colour():
+    ax = chart_curves({"a": None, "b": chart(3.0, 2.0), "c": chart(4.0, None)}, title="t")
+    assert [to_hex(line.get_color()) for line in ax.lines] == [colour_of(1), colour_of(2)]
+    assert ax.lines[0].get_ydata().tolist() == [3.0, 2.0]
+    assert np.isnan(ax.lines[1].get_ydata()[1])
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("glimpses", "error, %")
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["0", "1"]
+    assert [text.get_text() for text in chart_curves({"a": chart(1.0, 2.0, counts=[7, 1200])}).texts] == ["7", "1,200"]
+
+
+def test_a_chart_is_checked():
+    assert chart(1.0, float("nan")).points == (("0", 1.0, None), ("1", None, None))
+    assert chart(None).empty
+    assert chart(1.0) == chart(1.0)
+    with pytest.raises(ConfigError, match=r"a point of the chart 'x' is not a triple: got \('1', 2.0\)"):
+        Chart("x", "", "", [("1", 2.0)])
+    with pytest.raises(ConfigError, match="there is nothing to draw: got no chart with a value"):
+        chart_curves({"a": None, "b": chart(None)})
+    for other in (chart(1.0, 2.0), chart(1.0, title="other"), chart(1.0, counts=[5])):
+        with pytest.raises(ConfigError, match="these charts do not share their axes: got "):
+            chart_curves({"a": chart(1.0), "b": other})

@@ -7,8 +7,19 @@ import pytest
 from PIL import Image
 
 from regard.base import ConfigError, ShapeError
+from regard.explanation import Matrix, Path, Places
 from regard.explanation.widget import LEVELS
-from regard.viz.embed import Picture, PlaceMap, data, map_html, picture_html, size_of, thumbnail_html
+from regard.viz.embed import (
+    Picture,
+    PlaceMap,
+    data,
+    explanations_html,
+    map_html,
+    picture_html,
+    size_of,
+    thumbnail_html,
+    thumbnail_of,
+)
 
 
 def file(kind: str = "PNG", width: int = 30, height: int = 20, shade: int = 0) -> bytes:
@@ -80,3 +91,42 @@ def test_weights_below_zero_are_clear_and_above_zero_are_not() -> None:
 def test_weights_that_are_none(weights: np.ndarray, kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=text):
         map_html(PlaceMap("t", file(), weights))
+
+
+# ── explanations ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+IMAGE = np.zeros((20, 30, 3), dtype=np.uint8)
+
+
+def test_matrices_with_the_same_labels_share_a_figure() -> None:
+    one, two = (Matrix([[1.0, weight]], ["x"], ["a", "b"], layer="cross") for weight in (0.0, 0.5))
+    other = Matrix(np.ones((3, 1, 1)), ["x"], ["c"])
+    figures = explanations_html([one, two, other], "<i>run</i>")
+    assert len(figures) == 2
+    assert re.findall(r"<option[^>]*>([^<]*)<", figures[0]) == ["cross", "cross (2)"]
+    assert re.findall(r"<option[^>]*>([^<]*)<", figures[1]) == ["head 0", "head 1", "head 2"]
+    assert all("<i>run</i>" in each for each in figures)
+    assert explanations_html([Matrix([], [], ["a"])]) == []
+
+
+def test_a_raster_answers_and_the_others_are_pictures_for_light_and_dark() -> None:
+    raster = Places(IMAGE, np.full((4, 2, 2), 0.25), grid=(2, 2))
+    words = Places(IMAGE, np.full((1, 2, 2), 0.25), ["dog"], title="a <dog>")
+    path = Path(IMAGE, [[0.0, 0.0]], size=4)
+    board, caption, glimpses, moving = explanations_html([raster, words, path], moving=True)
+    assert 'class="places"' in board
+    assert "what was looked at" in board
+    assert "a &lt;dog&gt;" in caption
+    for drawn, kind in ((caption, "png"), (glimpses, "png"), (moving, "gif")):
+        light, dark = re.findall(rf'(?:src|srcset)="(data:image/{kind};base64,[^"]+)"', drawn)
+        assert light != dark
+    assert len(explanations_html([path])) == 1
+    assert len(explanations_html([Path(IMAGE, [], size=4)], moving=True)) == 1
+
+
+def test_pixels_of_any_kind_become_a_thumbnail() -> None:
+    grey = np.linspace(0, 1, 6).reshape(2, 3)
+    again = np.asarray(Image.open(io.BytesIO(thumbnail_of(grey))))
+    assert np.array_equal(again[..., 0], np.rint(255 * grey).astype(np.uint8))
+    assert size_of(thumbnail_of(IMAGE)) == (30, 20)

@@ -7,8 +7,9 @@ import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from regard.base import ConfigError, ShapeError
+from regard.explanation import Gates
 from regard.viz import save
-from regard.viz.gates import gate_histograms, gate_profiles
+from regard.viz.gates import draw, gate_histograms, gate_profiles
 from regard.viz.theme import DARK
 
 CHANCE = np.random.default_rng(0)
@@ -118,3 +119,28 @@ def test_words_do_not_touch(tmp_path):
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+# ── the drawing of Gates ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_profiles_have_their_histogram_beside_them(dark):
+    values = {name: np.random.default_rng(0).random((12, 8)) for name in ("a", "b", "c", "d")}
+    axes = draw(Gates(values, np.arange(12) % 3, ["cat", "dog", "eel"], title="t"), dark=dark)
+    assert axes.shape == (4, 2)
+    for (profile, histogram), gates in zip(axes, values.values(), strict=True):
+        assert [line.get_label() for line in profile.lines] == ["cat", "dog", "eel", "all"]
+        counts = np.array([bar.get_width() for bar in histogram.patches])
+        assert np.allclose(counts, np.histogram(gates, 25, (0, 1))[0] / np.histogram(gates, 25, (0, 1))[0].max())
+        left, right = profile.get_position(), histogram.get_position()
+        assert left.x1 < right.x0
+        assert (left.y0, left.y1) == pytest.approx((right.y0, right.y1))
+        assert profile.get_ylim() == histogram.get_ylim() == (0, 1)
+
+
+def test_gates_without_names_and_without_pictures():
+    axes = draw(Gates({"a": np.full((2, 3), 0.5)}, [0, 4]))
+    assert [line.get_label() for line in axes[0, 0].lines] == ["0", "4", "all"]
+    for nothing in (Gates({}, []), Gates({"a": np.zeros((0, 3))}, [])):
+        assert draw(nothing)[0, 0].texts[0].get_text() == "no gates"

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from regard.base import ConfigError, ShapeError
-from regard.viz import RunReport, Sample, report_page
+from regard.explanation import Matrix, Path, Places, Tape
+from regard.viz import Chart, RunReport, Sample, report_page
 from regard.viz.embed import Picture, PlaceMap
 
 EVIL = "<b>&\"'</script><script>alert(1)</script>"
@@ -330,3 +331,56 @@ def test_runs_share_a_picture(seeing):
 def test_sections_have_the_names_of_the_task(seeing):
     assert re.findall(r"<h2>(.*?)</h2>", seeing) == ["Runs", "Curves", "Inside", "Pictures &amp; more"]
     assert re.findall(r"<figcaption>([^<]+)</figcaption>", seeing) == ["Error, % during training"]
+
+
+# ── explanations and charts ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_page_draws_explanations_itself():
+    image = np.zeros((12, 16, 3), dtype=np.uint8)
+    matrix = Matrix(weights(2, 3), ["la", "maison"], ["the", "house", "."], layer="cross")
+    raster = Places(image, np.full((4, 2, 2), 0.25), grid=(2, 2), title=EVIL)
+    tape = Tape({"read 0": [[0.5, 0.5]]})
+    runs = [
+        RunReport("text", samples=[Sample("the house .", "", "la maison", explanations=[matrix])]),
+        RunReport(
+            "seen", samples=[Sample("picture", "", "7", explanations=[raster], image=image)], explanations=[tape]
+        ),
+    ]
+    text = report_page(runs, title="t")
+    page = Page(text)
+    assert len(page.all("figure", "map")) == 1
+    assert len(page.all("figure", "places")) == 1
+    assert len(page.all("figure", "shown")) == 1
+    assert re.findall("<summary>(.*?)</summary>", text) == ["Alignments", "Attention"]
+    assert re.findall(r"<h2>(.*?)</h2>", text) == ["Runs", "Inside", "Translations"]
+    assert len(page.all("img", "thumbnail")) == 1
+    assert EVIL not in text
+    [figure] = page.all("figure", "map")
+    same = report_page([RunReport("text", samples=[sample()])], title="t")
+    assert Page(same).all("figure", "map")[0]["data-weights"] == figure["data-weights"], "as the old fields do"
+
+
+def test_only_the_first_sample_moves():
+    path = Path(np.zeros((12, 16, 3), dtype=np.uint8), [[0.0, 0.0]], size=4)
+    samples = [Sample(f"picture {number}", explanations=[path]) for number in range(3)]
+    text = report_page([RunReport("a", samples=samples)], title="t")
+    assert text.count("step by step") == 2, "in its title and in its text"
+    assert text.count("data:image/gif") == 2
+
+
+def test_runs_share_their_charts():
+    def chart(value, title="Error by glimpse", labels="12"):
+        return Chart(title, "glimpses", "error, %", [(label, value, None) for label in labels])
+
+    runs = [
+        RunReport("a", charts=[chart(3.0), chart(None, "empty")]),
+        RunReport("b", charts=[chart(2.0), chart(1.0, "Other \\1 <b>")]),
+        RunReport("c", charts=[chart(2.0, labels="123")]),
+    ]
+    text = report_page(runs, title="t")
+    figures = dict.fromkeys(re.findall(r"<figcaption>([^<]+)</figcaption>\n<svg", text))
+    assert list(figures) == ["Error by glimpse", "Other \\1 &lt;b&gt;"]
+    pictures = re.findall(r"<figcaption>[^<]+</figcaption>\n(<svg .*?</svg>)", text, re.DOTALL)
+    colours = [[f"--c{n}" for n in (1, 2, 3) if f"var(--c{n})" in svg] for svg in pictures]
+    assert sorted(colours) == [["--c1", "--c2"], ["--c2"], ["--c3"]]

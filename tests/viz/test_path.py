@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 from PIL import Image
 
 from regard.base import ConfigError, ShapeError
+from regard.explanation import Path
 from regard.nn.retina import retina
 from regard.viz import save
-from regard.viz.path import colour, glimpse_animation, glimpse_path, remember, see
+from regard.viz.path import colour, draw, glimpse_animation, glimpse_path, remember, see
 from regard.viz.theme import DARK, as_picture
 
 CHANCE = np.random.default_rng(0)
@@ -210,3 +212,26 @@ def test_animation(tmp_path):
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+# ── the drawing of a Path ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_path_is_drawn_as_its_glimpses_are(dark):
+    image = np.random.default_rng(0).integers(0, 256, (20, 30, 3), dtype=np.uint8)
+    where = [[0.0, 0.0], [0.5, -0.5]]
+    axes = draw(Path(image, where, size=4, scales=2, label="7", title="Two"), dark=dark)
+    same = glimpse_path(image, where, size=4, scales=2, labels="7", title="Two", dark=dark)
+    assert len(axes) == len(same) == 6
+    for ours, theirs in zip(axes, same, strict=True):
+        assert np.array_equal(ours.images[0].get_array(), theirs.images[0].get_array())
+    assert axes[-1].get_xlabel() == "7"
+    assert axes[0].figure.texts[0].get_text() == "Two"
+
+
+def test_a_path_without_glimpses_is_a_picture():
+    image = np.zeros((20, 30, 3), dtype=np.uint8)
+    [ax] = draw(Path(image, [], size=4, title="Nobody"), dark=True)
+    assert ax.get_title(loc="left") == "no glimpses"
+    assert to_hex(ax.figure.get_facecolor()) == DARK.ground

@@ -4,10 +4,13 @@ import matplotlib
 import numpy as np
 import pytest
 import torch
+from matplotlib.colors import to_hex
 
 from regard.base import ConfigError, ShapeError
+from regard.explanation import Places
 from regard.viz import save
-from regard.viz.places import position_maps, shades
+from regard.viz.overlay import CaptionOverlay, overlays
+from regard.viz.places import draw, position_maps, shades
 from regard.viz.theme import DARK
 
 CHANCE = np.random.default_rng(0)
@@ -105,3 +108,48 @@ def test_tensors_titles_and_many_places(tmp_path):
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+# ── the drawing of Places ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+PHOTO = np.random.default_rng(0).integers(0, 256, (40, 60, 3), dtype=np.uint8)
+
+
+def test_words_are_overlays():
+    weights = np.random.default_rng(0).dirichlet(np.ones(6), 3).reshape(3, 2, 3)
+    axes = draw(Places(PHOTO, weights, ["a", "red", "dog"], box=(0, 10, 40, 40), title="a red dog"))
+    told = CaptionOverlay(["a", "red", "dog"], weights.reshape(3, 6), (2, 3), (10, 0, 50, 40))
+    same = overlays(PHOTO, {"": told})
+    for ours, theirs in zip(axes.flat, same.flat, strict=True):
+        assert np.array_equal(ours.images[0].get_array(), theirs.images[0].get_array())
+    assert [ax.texts[0].get_text() for ax in axes[0, 1:]] == ["a", "red", "dog"]
+    assert axes[0, 0].figure.texts[0].get_text() == "a red dog"
+    assert [ax.texts[0].get_text() for ax in draw(Places(PHOTO, weights))[0, 1:]] == ["1", "2", "3"]
+
+
+def test_marked_places_are_maps():
+    weights = np.full((2, 4, 4), 1 / 16)
+    axes = draw(Places(PHOTO, weights, ["one", "two"], points=[[10.2, 20], [39, 59.4]], box=(10, 20, 20, 30)))
+    assert [ax.get_title(loc="left") for ax in axes] == ["picture", "one", "two"]
+    assert axes[1].images[1].get_extent() == [19.5, 49.5, 29.5, 9.5], "the box"
+    ring = axes[2].lines[0]
+    assert (ring.get_xdata()[0], ring.get_ydata()[0]) == (59, 39)
+
+
+def test_of_a_raster_four_places_are_drawn_and_of_many_some():
+    axes = draw(Places(PHOTO, np.full((64, 2, 2), 0.25), grid=(8, 8), title="All"))
+    assert len(axes) == 5
+    assert axes[0].figure.texts[0].get_text() == "All (4 of 64 places)"
+    assert len(draw(Places(PHOTO, np.full((1, 2, 2), 0.25), grid=(1, 1)))) == 2
+    many = draw(Places(PHOTO, np.full((30, 2, 2), 0.25), points=np.zeros((30, 2))))
+    assert len(many) == 25
+
+
+def test_places_without_weights_and_on_dark_pages():
+    nothing = Places(PHOTO, np.zeros((0, 2, 2)))
+    assert draw(nothing)[0].texts[0].get_text() == "no weights"
+    words = Places(PHOTO, np.full((1, 2, 2), 0.25), ["dog"])
+    axes = draw(words, dark=True)
+    assert to_hex(axes.flat[0].figure.get_facecolor()) == DARK.ground
+    assert axes[0, 1].texts[0].get_color() == DARK.ink

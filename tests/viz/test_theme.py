@@ -4,11 +4,13 @@ import torch
 from matplotlib.colors import to_hex
 
 from regard.base import ConfigError, ShapeError
-from regard.viz.fonts import extent
+from regard.viz.fonts import extent, renderer
 from regard.viz.theme import (
     DARK,
     LIGHT,
     as_picture,
+    blank_drawing,
+    darken,
     entitle,
     fitted,
     frame,
@@ -84,3 +86,26 @@ def test_headlines_have_room():
     (text,) = figure.texts
     assert text.get_text() == "$a$\nb"
     assert text.get_position() == (0.125, 0.95)
+
+
+def test_a_drawing_of_nothing_says_so_and_has_room_for_its_title():
+    for palette in (LIGHT, DARK):
+        ax = blank_drawing("A title that is longer than the words inside of the drawing", "nothing", palette)
+        assert ax.texts[0].get_text() == "nothing"
+        assert to_hex(ax.figure.get_facecolor()) == palette.ground
+        title = ax.figure.texts[0]
+        assert title.get_window_extent(renderer(ax.figure.dpi)).x1 <= ax.figure.bbox.x1
+    assert not blank_drawing("", "nothing", LIGHT).figure.texts
+
+
+def test_a_drawn_figure_turns_dark():
+    ax = new_figure(2, 2, LIGHT).add_subplot()
+    ax.set_title("t", loc="left")
+    inside = ax.text(0.5, 0.5, "1", color="black")
+    darken([ax])
+    assert to_hex(ax.figure.get_facecolor()) == DARK.ground
+    assert to_hex(ax._left_title.get_color()) == DARK.ink
+    assert inside.get_color() == "black", "numbers in cells keep their contrast"
+    other = new_figure(2, 2, LIGHT).add_subplot()
+    darken([other], figure=False)
+    assert to_hex(other.figure.get_facecolor()) == LIGHT.ground

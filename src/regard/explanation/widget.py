@@ -157,7 +157,8 @@ def _levels(weights: Float[ndarray, "r c i j"]) -> Int[ndarray, "r c i j"]:
     above = np.clip(flat - even, 0, None)
     top = above.max(-1, keepdims=True)
     share = np.divide(above, top, out=np.zeros_like(above), where=top > 1e-9 * np.abs(even))
-    return np.rint(LEVELS * share).astype(np.int64).reshape(weights.shape)
+    levels: ndarray = np.rint(LEVELS * share).astype(np.int64).reshape(weights.shape)
+    return levels
 
 
 def _cover(places: Places) -> str:

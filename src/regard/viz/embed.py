@@ -67,10 +67,11 @@ def explanations_html(explanations: Sequence[Explanation], name: str = "", *, mo
         if isinstance(explanation, Places) and explanation.grid is not None and explanation.weights.size:
             figures.append(figure(explanation, f"{name}<span>{as_html(title)}</span>"))
             continue
-        figures.append(picture_html(Picture(title, *(_rendered(explanation, dark) for dark in (False, True))), name))
+        drawn = Picture(title, _rendered(explanation, dark=False), _rendered(explanation, dark=True))
+        figures.append(picture_html(drawn, name))
         if moving and isinstance(explanation, Path) and len(explanation.where):
-            frames = (_animated(explanation, dark) for dark in (False, True))
-            figures.append(picture_html(Picture("step by step", *frames), name))
+            frames = Picture("step by step", _animated(explanation, dark=False), _animated(explanation, dark=True))
+            figures.append(picture_html(frames, name))
     return [each for each in figures if each]
 
 
@@ -142,7 +143,7 @@ def _alignments(explanations: Sequence[Explanation]) -> dict[tuple[Sequence[str]
     return groups
 
 
-def _rendered(explanation: Explanation, dark: bool) -> bytes:
+def _rendered(explanation: Explanation, *, dark: bool) -> bytes:
     """A drawing as a PNG file; its title stands on the page already."""
     content = io.BytesIO()
     untitled: Any = replace(explanation, title="")  # type: ignore[type-var]
@@ -151,6 +152,6 @@ def _rendered(explanation: Explanation, dark: bool) -> bytes:
     return content.getvalue()
 
 
-def _animated(path: Path, dark: bool) -> bytes:
+def _animated(path: Path, *, dark: bool) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         return animate(path, pathlib.Path(folder) / "path.gif", dark=dark).read_bytes()
