@@ -117,9 +117,8 @@ def _graph(
     room = 72 * 2 * np.pi * size.max() / max(len(places), 1)  # points from node to node
     dots = np.minimum(16 + 60 * given / max(float(given.max(initial=0)), 1e-12), (0.8 * room) ** 2)
     dots[np.flatnonzero(_central(places))] = 0  # its name stands there
-    rim = min(0.8, room / 8)
-    ax.scatter(places[:, 0], places[:, 1], s=dots, color=palette.ink, edgecolors=palette.ground, linewidths=rim, zorder=3)
-    )
+    style: dict[str, Any] = {"edgecolors": palette.ground, "linewidths": min(0.8, room / 8), "zorder": 3}
+    ax.scatter(places[:, 0], places[:, 1], s=dots, color=palette.ink, **style)
     if len(places) <= _NAMED:
         own = np.zeros(len(places))
         loops = edges.sources == edges.targets
