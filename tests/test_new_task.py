@@ -151,4 +151,4 @@ def test_files_of_the_user(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     rows.write_text("\n".join(f"{number:06b}" for number in range(64)))
     said(capsys, "train", NAME, "--source", str(rows), "--out", str(tmp_path / "own"), "--set", "train.steps=4")
     assert json.loads((tmp_path / "own" / "recipe.json").read_text())["task"]["bits_file"] == str(rows)
-    assert "6 rows" in said(capsys, "evaluate", str(tmp_path / "own"))
+    assert "7 rows" in said(capsys, "evaluate", str(tmp_path / "own"))
