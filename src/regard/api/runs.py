@@ -205,7 +205,7 @@ def _is_result(stored: Mapping[str, Any], display: Display) -> bool:
         return all(
             isinstance(point.label, str)
             and (point.value is None or is_number(point.value))
-            and (point.count is None or is_number(point.count))
+            and (point.size is None or is_number(point.size))
             for point in points
         )
 

@@ -10,6 +10,7 @@ import inspect
 import io
 import re
 import tokenize
+from collections.abc import Hashable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from typing import Any
@@ -51,10 +52,10 @@ def _text(value: Any) -> str:
 
 
 @cache
-def _comments(kind: type) -> dict[str, str]:
+def _comments(kind: Hashable) -> dict[str, str]:
     """The comments of a dataclass and of those that it inherits from, by field."""
     comments: dict[str, str] = {}
-    for each in reversed(kind.__mro__):
+    for each in reversed(getattr(kind, "__mro__", ())):
         if not is_dataclass(each):
             continue
         try:

@@ -61,6 +61,6 @@ def _tell_chart(chart: Any, points: list[Any]) -> None:
     counts = f"   {chart.things:>9}" if chart.things else ""
     print(f"\n  {chart.x:19}{counts}   {chart.y}")
     for point in points:
-        count = f"   {point.count:9}" if chart.things else ""
+        count = f"   {point.size:9}" if chart.things else ""
         value = "" if point.value is None else f"{point.value:.{chart.decimals}f}"
         print(f"  {point.label:>19}{count}   {value:>{len(chart.y)}}")

@@ -132,11 +132,11 @@ class DRAM(nn.Module):
         self.baseline = nn.Linear(hidden, 1)
 
     @property
-    @property
     def retina(self) -> DRAMConfig:
         """The settings of its retina: `size` and `scales`."""
         return self.config
 
+    @property
     def rates(self) -> dict[str, float]:
         """Shares of the learning rate, by the beginning of a parameter's name; 1 for all others."""
         return dict.fromkeys(("location.", "direct.", "context."), self.config.location_rate)

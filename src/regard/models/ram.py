@@ -98,11 +98,11 @@ class RAM(nn.Module):
         self.first = nn.Parameter(torch.zeros(2)) if config.start == "learned" else None
 
     @property
-    @property
     def retina(self) -> RAMConfig:
         """The settings of its retina: `size` and `scales`."""
         return self.config
 
+    @property
     def rates(self) -> dict[str, float]:
         """Shares of the learning rate, by the beginning of a parameter's name; 1 for all others."""
         return {"location.": self.config.location_rate, "first": self.config.location_rate}

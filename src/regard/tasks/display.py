@@ -14,7 +14,7 @@ class Point(NamedTuple):
 
     label: str
     value: float | None
-    count: int | None = None
+    size: int | None = None
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Chart:
     x: str
     y: str
     points: Callable[[Mapping[str, Any]], Sequence[Point]]  # of the details of an evaluation that has the key
-    things: str = ""  # what the counts of its points count; empty: its points have no counts
+    things: str = ""  # what the sizes of its points count; empty: its points have no sizes
     decimals: int = 1
 
 

@@ -282,7 +282,8 @@ class Translation(StoredTask):
 
     def default_settings(self) -> Search:
         """The search of the run."""
-        return self.config.search
+        search: Search = self.config.search
+        return search
 
     def settings(self, **changes: Any) -> Search:
         """The search of the run with changes, such as beam=8 or length_penalty=0.6."""
@@ -362,7 +363,7 @@ class Translation(StoredTask):
 
     @property
     def _lowers(self) -> bool:
-        return self.config.lower and self.config.units != "words"  # words are lower-cased by their codec
+        return bool(self.config.lower) and self.config.units != "words"  # words are lower-cased by their codec
 
     def text(self, split: str) -> ParallelText:
         """The pairs of a split; "newstest2008" to "newstest2014" are there for the languages that they have."""
