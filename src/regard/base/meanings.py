@@ -10,9 +10,7 @@ import inspect
 import io
 import re
 import tokenize
-from collections.abc import Hashable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from functools import cache
 from typing import Any
 
 _FIELD = re.compile(r"^\s+(\w+)\s*:")
@@ -51,11 +49,10 @@ def _text(value: Any) -> str:
     return ",".join(map(_text, value)) if isinstance(value, tuple | list) else str(value)
 
 
-@cache
-def _comments(kind: Hashable) -> dict[str, str]:
+def _comments(kind: type) -> dict[str, str]:
     """The comments of a dataclass and of those that it inherits from, by field."""
     comments: dict[str, str] = {}
-    for each in reversed(getattr(kind, "__mro__", ())):
+    for each in reversed(kind.__mro__):
         if not is_dataclass(each):
             continue
         try:

@@ -10,10 +10,8 @@ import hmac
 import json
 import os
 import secrets
-from collections.abc import Hashable
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -25,8 +23,7 @@ KEY = "key"  # in the cache folder
 _BYTES = 32
 
 
-@cache
-def path_settings(kind: Hashable) -> frozenset[str]:
+def path_settings(kind: type) -> frozenset[str]:
     """The settings of a config that name files: those of type `UserPath`."""
     hints = get_type_hints(kind, include_extras=True)
     return frozenset(name for name, hint in hints.items() if _is_marked(hint))
