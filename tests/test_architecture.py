@@ -123,6 +123,27 @@ def test_every_class_is_on_the_menu(menu: dict[str, type], base: type, package: 
         assert key == re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()
 
 
+def test_one_public_name_has_one_meaning() -> None:
+    """A name that two menus have is the same thing in both."""
+    homes: dict[str, tuple[str, object]] = {}
+    for module in MENUS:
+        menu = importlib.import_module(module)
+        for entry in menu.__all__:
+            thing = getattr(menu, entry)
+            other, known = homes.setdefault(entry, (module, thing))
+            assert known is thing, f"{entry} is one thing in {other} and another in {module}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_every_file_is_on_the_map(path: Path) -> None:
+    if path.name in ("__init__.py", "__main__.py") or area(path) == "recipes":  # recipes/<paper>.py is one line
+        return
+    text = (ROOT / "ARCHITECTURE.md").read_text().partition("## The import rule")[0]
+    area_text = re.search(rf"^  {area(path)}/ .*?(?=^  \w+/ |^tests/)", text, re.MULTILINE | re.DOTALL)
+    assert area_text is not None, f"{area(path)} is not on the map"
+    assert path.name in area_text[0], f"{name(path)} is not on the map in ARCHITECTURE.md"
+
+
 def test_facade_is_whole() -> None:
     facade = ast.parse((SOURCE / "__init__.py").read_text())
     typed = next(node for node in facade.body if isinstance(node, ast.If))

@@ -110,7 +110,9 @@ def test_evaluate_examples_draw_report(run: Path, tmp_path: Path, capsys: pytest
     assert 0 <= evaluation.figures["error"] <= 100
     numbers = api.chosen(model, "test", 3)
     assert [example.output for example in api.examples(model, "test", numbers)]
-    assert [path.name for path in api.draw(model, "test", tmp_path)] == [f"matrix_{number}.png" for number in range(4)]
+    assert [path.name for path in api.draw_examples(model, "test", tmp_path)] == [
+        f"matrix_{number}.png" for number in range(4)
+    ]
     page = api.report([model], samples=2)
     assert "Counting by attention" in page
     assert "error, %" in page

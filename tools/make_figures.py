@@ -53,7 +53,7 @@ def example(run: Path, split: str, number: int | None) -> None:
             print(animate(explanation, IMAGES / f"{model.name}.gif"))
     if not explanations:  # what belongs to the whole run, such as gates
         with tempfile.TemporaryDirectory() as folder:
-            for path in api.draw(model, split, Path(folder), samples=0):
+            for path in api.draw_examples(model, split, Path(folder), samples=0):
                 print(shutil.copy(path, IMAGES / f"{model.name}_{path.name}"))
 
 

@@ -12,7 +12,7 @@ PNG = b"\x89PNG"
 
 
 def test_glimpses_are_drawn_and_the_first_ones_move(gazing: api.Model, tmp_path: Path) -> None:
-    paths = api.draw(gazing, "test", tmp_path / "new", samples=2)
+    paths = api.draw_examples(gazing, "test", tmp_path / "new", samples=2)
     numbers = api.chosen(gazing, "test", 2)
     names = [*(f"path_{number}.png" for number in numbers), "error_after_each_glimpse.png", f"path_{numbers[0]}.gif"]
     assert [path.name for path in paths] == names
@@ -28,7 +28,7 @@ def test_every_model_has_its_pictures(
     name: str, names: list[str], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     model = request.getfixturevalue(name)
-    paths = api.draw(model, "test", tmp_path, samples=1)
+    paths = api.draw_examples(model, "test", tmp_path, samples=1)
     assert len(paths) == len(names)
     for path, pattern in zip(paths, names, strict=True):
         assert path.match(pattern)

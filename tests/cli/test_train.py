@@ -212,7 +212,7 @@ def test_a_folder_that_is_deleted_at_the_end(
 ) -> None:
     """While a model of pictures is judged and drawn, after its training."""
     folder = tmp_path / "run"
-    monkeypatch.setattr("regard.api.draw", lambda *_: shutil.rmtree(folder) or [])
+    monkeypatch.setattr("regard.api.draw_examples", lambda *_: shutil.rmtree(folder) or [])
     settings = [*(f"model.{name}_dim=8" for name in ("part", "glimpse", "hidden")), "task.batch_size=8", *TRAIN]
     assert main(["train", "ram/mini", "--out", str(folder), "--set", *settings]) == 2
     said = capsys.readouterr()

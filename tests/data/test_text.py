@@ -26,7 +26,7 @@ from regard.data.text import (
     WordCodec,
     codec_from_json,
     detokenize,
-    normalize,
+    normalize_text,
     tokenize,
 )
 
@@ -100,7 +100,7 @@ def test_any_text_keeps_its_characters_and_its_tokens(text: str) -> None:
     tokens = tokenize(text)
     assert tokenize(" ".join(tokens)) == tokens
     plain = str.maketrans("’‐‑", "'--")
-    assert "".join(tokens).translate(plain) == normalize(text).replace(" ", "").translate(plain)
+    assert "".join(tokens).translate(plain) == normalize_text(text).replace(" ", "").translate(plain)
     assert not any(re.search(r"\s", token) or not token for token in tokens)
     assert detokenize(tokens).replace(" ", "") == "".join(tokens)
 

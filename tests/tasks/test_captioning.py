@@ -26,7 +26,7 @@ from regard.tasks.caption_loss import twice
 from regard.tasks.captioning import Captioning, CaptioningConfig
 from regard.tasks.features import EncoderConfig
 from regard.tasks.search import Search
-from regard.train import Train, checkpoints, load_checkpoint, train
+from regard.train import Train, checkpoints, load_checkpoint, train_model
 
 PATCHES = EncoderConfig(name="patches", size=56, keep=False)
 SMALL = shapes((12, 4, 4))
@@ -337,7 +337,7 @@ def test_early_stages_stay_through_training(precision: Any, tmp_path: Path) -> N
         steps=2, lr=0.01, optimiser="adamw", weight_decay=0.5, ema=0.5, clip=1.0, schedule="constant", warmup=0,
         save_every=1, evaluate_every=2, log_every=1, precision=precision,
     )  # fmt: skip
-    model = train(tiny(made, encoder_frozen=2), made, settings, tmp_path / "whole")
+    model = train_model(tiny(made, encoder_frozen=2), made, settings, tmp_path / "whole")
     kept, found = given.state_dict(), model.encoder.state_dict()  # type: ignore[union-attr]
     learnt = {name for name, part in model.encoder.named_parameters() if part.requires_grad}  # type: ignore[union-attr]
     assert 0 < len(learnt) < len(list(given.parameters()))
@@ -348,7 +348,7 @@ def test_early_stages_stay_through_training(precision: Any, tmp_path: Path) -> N
     assert torch.equal(files["mean"]["encoder.module.stem.weight"], given.module.stem.weight)  # type: ignore[union-attr]
     assert not any(name.startswith("encoder.module.stem") for name in files["optimiser"])
     shutil.copytree(first, tmp_path / "again" / "checkpoints" / first.name)
-    again = train(tiny(made, encoder_frozen=2), made, settings, tmp_path / "again", resume=True)
+    again = train_model(tiny(made, encoder_frozen=2), made, settings, tmp_path / "again", resume=True)
     for name, tensor in again.state_dict().items():
         assert torch.equal(tensor, model.state_dict()[name]), name
 

@@ -20,7 +20,7 @@ from regard.models.dt_ram import DTRAM, DTRAMConfig
 from regard.models.ram import RAM, RAMConfig
 from regard.tasks import ClassificationConfig, GlimpseSettings
 from regard.tasks.classification import Classification
-from regard.train import Train, train
+from regard.train import Train, train_model
 
 NAMES = tuple("0123456789")
 TINY = RAMConfig(glimpses=3, size=4, part_dim=8, glimpse_dim=8, hidden_dim=8)
@@ -376,5 +376,5 @@ def test_models_learn(kind: str, tmp_path: Path) -> None:
         "conv": lambda: Convolutional(ConvolutionalConfig(image_size=6, width=3, stride=3, hidden_dim=32)),
     }[kind]()
     before = mine.evaluate(model, "test").figures["loss"]
-    train(model, mine, Train(steps=40, lr=1e-2, log_every=40, evaluate_every=40, save_every=40), tmp_path)
+    train_model(model, mine, Train(steps=40, lr=1e-2, log_every=40, evaluate_every=40, save_every=40), tmp_path)
     assert mine.evaluate(model, "test").figures["loss"] < 0.85 * before

@@ -5,14 +5,14 @@ import math
 import torch
 
 from regard.data import TokenBatches, collate
-from regard.tasks import Batch, Batches, Evaluation, Loss, Task, Translation, TranslationConfig
+from regard.tasks import Batch, Evaluation, Loss, Task, TrainingBatches, Translation, TranslationConfig
 
 
 def test_translation_is_a_task() -> None:
     assert isinstance(Translation(TranslationConfig()), Task)
-    assert isinstance(TokenBatches([([5], [6])], batch_size=1), Batches)
+    assert isinstance(TokenBatches([([5], [6])], batch_size=1), TrainingBatches)
     assert isinstance(collate([([5], [6])]), Batch)
-    assert not isinstance([], Batches)
+    assert not isinstance([], TrainingBatches)
     assert not isinstance(object(), Batch)
 
 

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from regard.align import Hard
 from regard.base import ConfigError, RegardError
 from regard.tasks import Evaluation, Loss, Task
-from regard.train import CheckpointError, Train, World, checkpoints, load_checkpoint, load_tensors, train, weights
+from regard.train import CheckpointError, Train, World, checkpoints, load_checkpoint, load_tensors, train_model, weights
 from regard.train.averaging import mean_of
 from regard.train.checkpoint import _seal
 from regard.train.trainer import STATE
@@ -606,7 +606,7 @@ class Reward:
 
 def test_a_reward_is_learnt_by_the_same_loop(tmp_path: Path) -> None:
     task: Task = Reward()
-    model = train(Picker(), task, Train(steps=100, lr=0.2, log_every=20, evaluate_every=50), tmp_path)
+    model = train_model(Picker(), task, Train(steps=100, lr=0.2, log_every=20, evaluate_every=50), tmp_path)
     rewards = [record["reward"] for record in toy.records(tmp_path, "train")]
     assert rewards[0] < rewards[-1] - 0.1  # a blind pick gets ½, the best of five 5⁄6
     assert rewards[-1] > 0.7

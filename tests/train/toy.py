@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from regard.data import ParallelText
 from regard.models import Bahdanau, BahdanauConfig
 from regard.tasks import Evaluation, Loss, Translation, TranslationConfig
-from regard.train import Train, World, train
+from regard.train import Train, World, train_model
 
 Watch = Callable[[str, Mapping[str, Any]], None]
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
@@ -140,7 +140,7 @@ def run(
     if model is None:
         model = network() if isinstance(task, Regression) else translator(task)
     chosen = {"steps": 12, "lr": 0.01, "log_every": 1, "evaluate_every": 1000, "save_every": 1000, **settings}
-    return train(model, task, Train(**chosen), folder, world=world, resume=resume, watch=watch)
+    return train_model(model, task, Train(**chosen), folder, world=world, resume=resume, watch=watch)
 
 
 def records(folder: Path, kind: str | None = None) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@
 
 from regard.api.examples import chosen, examples, overviews
 from regard.api.model import Model
-from regard.api.pictures import beside, charts, draw, explanations_of, labels, places_of
+from regard.api.pictures import beside, charts, draw_examples, explanations_of, labels, places_of
 from regard.api.report import report
 from regard.api.runs import (
     chart_points,
@@ -32,7 +32,7 @@ __all__ = [
     "check_there",
     "chosen",
     "count_of",
-    "draw",
+    "draw_examples",
     "examples",
     "explanations_of",
     "first_test",

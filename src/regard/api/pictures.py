@@ -9,11 +9,10 @@ from regard.api.model import Model
 from regard.api.runs import chart_points, result
 from regard.base import ConfigError, RegardError, check_installed
 from regard.explanation import Explanation, Places
-from regard.viz import Chart, animate, can_move, chart_curves, draw_beside, save
-from regard.viz import draw as drawn
+from regard.viz import Chart, animate, can_move, chart_curves, draw, draw_beside, save
 
 
-def draw(model: Model, split: str, folder: str | Path, *, samples: int = 4) -> list[Path]:
+def draw_examples(model: Model, split: str, folder: str | Path, *, samples: int = 4) -> list[Path]:
     """Draw what the model did with some examples of a split into a folder; the paths of the pictures.
 
     There is a picture for each explanation of each example, the first one that can move also as an animation; then
@@ -25,11 +24,11 @@ def draw(model: Model, split: str, folder: str | Path, *, samples: int = 4) -> l
     moving: tuple[Explanation, Path] | None = None
     for number, example in zip(numbers, examples(model, split, numbers), strict=True):
         for name, explanation in named(explanations_of(model, example.prediction), str(number)).items():
-            written.append(save(drawn(explanation), folder / f"{name}.png"))
+            written.append(save(draw(explanation), folder / f"{name}.png"))
             if moving is None and can_move(explanation):
                 moving = explanation, folder / f"{name}.gif"
     for name, explanation in named(overviews(model, split), "all").items():
-        written.append(save(drawn(explanation), folder / f"{name}.png"))
+        written.append(save(draw(explanation), folder / f"{name}.png"))
     for chart in charts(model, result(model, split)):
         written.append(save(chart_curves({model.name: chart}), folder / f"{chart.title.lower().replace(' ', '_')}.png"))
     if moving is not None:

@@ -76,7 +76,7 @@ def _show(model: Any, folder: Path) -> None:
     api.write_result(model, evaluation)
     print()
     tell(model, evaluation)
-    drawn = api.draw(model, split, folder / PICTURES)
+    drawn = api.draw_examples(model, split, folder / PICTURES)
     api.check_there(folder)
     if drawn:
         print("\nPictures:", *drawn, sep="\n  ")

@@ -20,7 +20,7 @@ from regard.data.text import (
     WordCodec,
     codec_from_json,
     detokenize,
-    normalize,
+    normalize_text,
     tokenize,
 )
 from regard.data.tokens import Pair, TokenBatch, TokenBatches, collate, evaluation_batches
@@ -59,7 +59,7 @@ __all__ = [
     "fit_box",
     "fit_image",
     "listed_sources",
-    "normalize",
+    "normalize_text",
     "paint",
     "read_captions",
     "read_image",

@@ -55,7 +55,7 @@ _ELIDED = re.compile(_ELISION)
 _QUOTES, _CLINGS_LEFT, _CLINGS_RIGHT = frozenset("\"'“‘„‚"), frozenset(".,;:!?…)]}%”’°"), frozenset("([{¿¡$£")
 
 
-def normalize(text: str) -> str:
+def normalize_text(text: str) -> str:
     """Unicode NFC, one space between words, no control characters, soft hyphens or zero-width spaces."""
     text = _CONTROL.sub(" ", _INVISIBLE.sub("", text))
     return " ".join(unicodedata.normalize("NFC", text).split())
@@ -76,7 +76,7 @@ def tokenize(text: str, *, lower: bool = False) -> list[str]:
     >>> tokenize("Aujourd’hui, qu'est-ce que l’Europe ?", lower=True)
     ["aujourd'hui", ',', "qu'", 'est-ce', 'que', "l'", 'europe', '?']
     """
-    tokens = _TOKEN.findall(normalize(text))
+    tokens = _TOKEN.findall(normalize_text(text))
     if _CURLY.search(text):
         tokens = [token.translate(_INNER) if len(token) > 1 else token for token in tokens]
     return [token.lower() for token in tokens] if lower else tokens
@@ -283,7 +283,7 @@ class SubwordCodec:
         OneOf(("bpe", "unigram")).check("SubwordCodec kind", kind)
         VOCABULARY.check("SubwordCodec size", size)  # sentencepiece does not end on much larger ones
         sentencepiece = require("sentencepiece", extra="text")
-        sample = [line for line in map(normalize, lines) if line]
+        sample = [line for line in map(normalize_text, lines) if line]
         if max_lines is not None and max_lines < len(sample):
             sample = Random(seed).sample(sample, max_lines)
         if not sample:
@@ -298,7 +298,7 @@ class SubwordCodec:
                 model_type=kind,
                 vocab_size=size,
                 character_coverage=1.0,
-                normalization_rule_name="identity",  # `normalize` has done it
+                normalization_rule_name="identity",  # `normalize_text` has done it
                 max_sentence_length=1_000_000,
                 num_threads=1,  # sums in one order, whatever the machine
                 minloglevel=2,
@@ -327,7 +327,7 @@ class SubwordCodec:
 
     def encode_text(self, text: str) -> list[int]:
         """The ids of a sentence; a character that was not in the training text is <unk>."""
-        return list(self._processor.encode(normalize(text), out_type=int))
+        return list(self._processor.encode(normalize_text(text), out_type=int))
 
     def decode_text(self, ids: Iterable[int]) -> str:
         """The sentence of ids up to <eos>; <pad> and <bos> are skipped."""
@@ -335,7 +335,7 @@ class SubwordCodec:
 
     def tokens(self, text: str) -> list[str]:
         """The subwords of a sentence; ▁ marks the start of a word."""
-        return list(self._processor.encode(normalize(text), out_type=str))
+        return list(self._processor.encode(normalize_text(text), out_type=str))
 
     def decode_tokens(self, ids: Iterable[int]) -> list[str]:
         """The subwords of ids up to <eos>."""

@@ -3,12 +3,12 @@
 from regard.tasks import captioning, classification, translation
 from regard.tasks.captioning import Caption, Captioning, CaptioningConfig
 from regard.tasks.classification import Classification, ClassificationConfig, Recognised
-from regard.tasks.display import Chart, Column, Display, Figure, Point
+from regard.tasks.display import Column, Display, EvaluationChart, Figure, Point
 from regard.tasks.features import EncoderConfig, FeatureCache
 from regard.tasks.glimpse_loss import GlimpseSettings
 from regard.tasks.inputs import Picture
 from regard.tasks.search import Prediction, Search, translate_texts
-from regard.tasks.task import Batch, Batches, Evaluation, Example, Loss, Progress, StoredTask, Task, TaskEntry
+from regard.tasks.task import Batch, Evaluation, Example, Loss, Progress, StoredTask, Task, TaskEntry, TrainingBatches
 from regard.tasks.translation import Translation, TranslationConfig, read_splits
 
 TASKS: dict[str, TaskEntry] = {entry.name: entry for entry in (translation.TASK, classification.TASK, captioning.TASK)}
@@ -16,17 +16,16 @@ TASKS: dict[str, TaskEntry] = {entry.name: entry for entry in (translation.TASK,
 __all__ = [
     "TASKS",
     "Batch",
-    "Batches",
     "Caption",
     "Captioning",
     "CaptioningConfig",
-    "Chart",
     "Classification",
     "ClassificationConfig",
     "Column",
     "Display",
     "EncoderConfig",
     "Evaluation",
+    "EvaluationChart",
     "Example",
     "FeatureCache",
     "Figure",
@@ -41,6 +40,7 @@ __all__ = [
     "StoredTask",
     "Task",
     "TaskEntry",
+    "TrainingBatches",
     "Translation",
     "TranslationConfig",
     "read_splits",

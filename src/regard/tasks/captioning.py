@@ -14,14 +14,7 @@ from jaxtyping import Float, Shaped
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.base import (
-    ConfigError,
-    RegardError,
-    check_settings,
-    inside,
-    to_json,
-    write_atomically,
-)
+from regard.base import ConfigError, RegardError, check_settings, inside, to_json, write_atomically
 from regard.base.ranges import BatchSize, Count, Few, Share, VocabularySize, Weight
 from regard.data import BOS, EOS, PAD, UNK, Pair, TokenBatch, TokenBatches, Vocabulary, evaluation_batches
 from regard.data.captions import CaptionBatches, caption_tokens
@@ -96,7 +89,7 @@ class Caption:
 
 
 class Captioning(CaptionedPictures, StoredTask):
-    """The task: `batches`, `loss` and `evaluate` for the trainer, `predict` for everybody else."""
+    """Pictures in, captions out."""
 
     display = Display(
         figures=(

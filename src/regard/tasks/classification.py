@@ -22,7 +22,7 @@ from regard.base.ranges import BatchSize
 from regard.data import Pictures
 from regard.data.pictures import RowBatches, Rows
 from regard.explanation import Explanation
-from regard.tasks.display import Chart, Column, Display, Figure, Point
+from regard.tasks.display import Column, Display, EvaluationChart, Figure, Point
 from regard.tasks.glimpse_loss import GlimpseSettings, RewardSettings, classification_loss
 from regard.tasks.inputs import Picture, as_bytes, as_pixels, picture_name
 from regard.tasks.labels import answer_probability, label_details, label_figures, label_names
@@ -102,8 +102,9 @@ class Classification(ShownPictures, StoredTask):
         note="Error is of whole answers; the label error is of single digits of a number.",
         list_note="Pictures of the test set with a wrong answer.",
         charts=(
-            Chart("by_glimpse", "Error after each glimpse", "glimpse", "error, %", glimpse_points, decimals=2),
-            Chart("stopped", "Where it stopped", "glimpse", "pictures, %", stop_points),
+            EvaluationChart("by_glimpse", "Error after each glimpse", "glimpse", "error, %", glimpse_points,
+                            decimals=2),
+            EvaluationChart("stopped", "Where it stopped", "glimpse", "pictures, %", stop_points),
         ),
     )  # fmt: skip
     settings_type = GlimpseSettings

@@ -38,7 +38,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Chart:
+class EvaluationChart:
     """A curve that an evaluation gives beside its figures, such as BLEU by the length of the sentence."""
 
     key: str  # its name among the details of an evaluation
@@ -66,7 +66,7 @@ class Display:
     signatures: Mapping[str, str] = field(default_factory=dict)  # those below a table, and what they belong to
     note: str = ""  # what the figures are, below a table
     list_note: str = ""  # the same below `regard list`; empty: `note`
-    charts: tuple[Chart, ...] = ()
+    charts: tuple[EvaluationChart, ...] = ()
     speed: str | None = None  # the key of the figure that says how quick predictions are
     after_training: bool = True  # whether `regard train` ends with an evaluation and drawings; it may take minutes
 

@@ -49,7 +49,7 @@ class Batch(Protocol):
 
 
 @runtime_checkable
-class Batches(Protocol):
+class TrainingBatches(Protocol):
     """Batches without end; `state_dict` is the exact position."""
 
     def __next__(self) -> Any: ...
@@ -82,7 +82,7 @@ class Evaluation:
 class Task(Protocol):
     """What the trainer knows. Supervised and reward-based tasks both have a loss that can be differentiated."""
 
-    def batches(self, *, seed: int, rank: int, world: int) -> Batches:
+    def batches(self, *, seed: int, rank: int, world: int) -> TrainingBatches:
         """The training data for one of `world` ranks."""
         ...
 

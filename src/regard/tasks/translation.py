@@ -29,7 +29,7 @@ from regard.datasets import DATASETS
 from regard.explanation import Matrix
 from regard.metrics import bleu, bleu_by_length, chrf, tokenized_bleu
 from regard.nn import token_divergence, token_loss
-from regard.tasks.display import Chart, Column, Display, Figure, Point
+from regard.tasks.display import Column, Display, EvaluationChart, Figure, Point
 from regard.tasks.inputs import checked_split, checked_texts
 from regard.tasks.parallel_text import (
     FILES,
@@ -126,7 +126,7 @@ class Translation(StoredTask):
         note="BLEU is on our tokens, lower-cased.",
         list_note="BLEU of tokens, lower-cased, on the first test set; see docs/reproduction.md.",
         charts=(
-            Chart("lengths", "BLEU by source length", "words of the source", "BLEU, tokenised",
+            EvaluationChart("lengths", "BLEU by source length", "words of the source", "BLEU, tokenised",
                   length_points, "sentences"),
         ),
         speed="sentences_per_second",

@@ -16,7 +16,7 @@ from regard.train.distributed import World, choose_device, joined
 from regard.train.optim import build_optimiser
 from regard.train.schedule import learning_rate
 from regard.train.settings import OPTIMISERS, SCHEDULES, Train
-from regard.train.trainer import Trainer, train
+from regard.train.trainer import Trainer, train_model
 
 __all__ = [
     "OPTIMISERS",
@@ -38,6 +38,6 @@ __all__ = [
     "save_checkpoint",
     "save_tensors",
     "start_from",
-    "train",
+    "train_model",
     "weights",
 ]

@@ -50,7 +50,7 @@ STATE: dict[str, Any] = {  # of a checkpoint, and what each part may be
 }  # fmt: skip
 
 
-def train(
+def train_model(
     model: nn.Module,
     task: Task,
     settings: Train,
