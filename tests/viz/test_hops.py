@@ -50,3 +50,8 @@ def test_texts_do_not_overlap_or_leave_the_page(given, dark):
 def test_dark_and_empty():
     assert to_hex(draw(SHORT, dark=True).figure.get_facecolor()) == DARK.ground
     assert draw(Hops([], [])).texts[0].get_text() == "an empty memory"
+
+
+def test_numbers_that_would_read_zero_are_left_out():
+    ax = draw(Hops([[0.004, 0.006, 0.99]], ["a", "b", "c"]))
+    assert [text.get_text() for text in ax.texts if text.get_text()[0].isdigit()] == ["0.01", "0.99"]
