@@ -22,7 +22,7 @@ def test_cells_have_shades_up_to_the_largest_weight():
 
 def test_a_path_has_numbered_dots_where_it_looked():
     drawn = SVG["path"](Path(IMAGE, [[-1.0, -1.0], [0.0, 0.5]], size=4, label=EVIL))
-    assert re.findall(r'<circle cx="([^"]+)" cy="([^"]+)"', drawn) == [("0", "0"), ("20", "15")]
+    assert re.findall(r'<circle cx="([^"]+)" cy="([^"]+)"', drawn) == [("0", "0"), ("144", "108")]
     assert drawn.count("<rect") == 2
     assert "2 glimpses → <b>&lt;b&gt;" in drawn
     assert SVG["path"](Path(IMAGE, [], size=4)).count("<circle") == 0

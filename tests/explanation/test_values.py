@@ -56,7 +56,7 @@ def test_indices():
 
 def test_labels():
     assert as_labels("rows", (word for word in ["a", "b"]), 2) == ("a", "b")
-    for given in ("ab", None, 5, [1], [None], [["a"]]):
+    for given in ("ab", None, 5, [1], [None], [["a"]], {"a": 1}):
         with pytest.raises(ConfigError, match="rows"):
             as_labels("rows", given)
     with pytest.raises(

@@ -25,6 +25,7 @@ _WIDE = 6  # pictures in one row
 _LONG = 18  # letters of a label in a picture
 _TIMES = ("#31688e", "#35b779", "#fde725")  # the colours of steps: early, halfway, late
 _BINS = 25
+_NAMED = 60  # nodes that have room for a name
 
 
 def text(content: object) -> str:
@@ -44,37 +45,28 @@ def cells(matrix: Float[ndarray, "rows columns"]) -> str:
 
 def _path(path: Path) -> str:
     """The picture with a box, an arrow and a number for each glimpse."""
-    height, width = path.image.shape[:2]
-    unit = max(width, height) / _LARGE  # of one pixel of the page
-    places, half = path.pixels(), path.size / 2
-    low = np.minimum([0, 0], places.min(0) - half) if len(places) else np.zeros(2)
-    high = np.maximum([width, height], places.max(0) + half) if len(places) else np.array([width, height])
-    beyond = 0.2 * np.array([width, height])
-    low, high = np.maximum(low, -beyond), np.minimum(high, np.array([width, height]) + beyond)
-    parts = [f'<image href="{data_address(to_png(path.image))}" width="{width}" height="{height}"/>']
-    for step, (x, y) in enumerate(places):
+    scale = _LARGE / max(path.image.shape[:2])
+    size = scale * np.array(path.image.shape[1::-1])
+    places, half = scale * path.pixels(), scale * path.size / 2
+    low, high = np.zeros(2), size
+    if len(places):  # what is seen beyond the picture is shown too, up to a fifth of it
+        low = np.clip(places.min(0) - half, -0.2 * size, 0)
+        high = np.clip(places.max(0) + half, size, 1.2 * size)
+    boxes, lines, dots = [], [], []
+    for step, (x, y) in enumerate(places.tolist()):
         colour = _colour(step, len(places))
-        parts.append(
-            f'<rect x="{x - half:g}" y="{y - half:g}" width="{path.size}" height="{path.size}" fill="none" '
-            f'stroke="{colour}" stroke-width="{1.5 * unit:g}"/>'
-        )
-    for step in range(1, len(places)):
-        (x1, y1), (x2, y2) = places[step - 1], places[step]
-        parts.append(
-            f'<path d="M{x1:g} {y1:g}L{x2:g} {y2:g}" stroke="{_colour(step, len(places))}" '
-            f'stroke-width="{1.5 * unit:g}"/>'
-        )
-    for step, (x, y) in enumerate(places):
-        dot = f'<circle cx="{x:g}" cy="{y:g}" r="{7 * unit:g}" fill="{_colour(step, len(places))}"/>'
+        side = f'width="{2 * half:g}" height="{2 * half:g}" fill="none" stroke="{colour}" stroke-width="1.5"'
+        boxes.append(f'<rect x="{x - half:g}" y="{y - half:g}" {side}/>')
+        if step:
+            before = "{:g} {:g}".format(*places[step - 1])
+            lines.append(f'<path d="M{before}L{x:g} {y:g}" stroke="{colour}" stroke-width="1.5"/>')
         ink = "#fff" if step < 0.4 * len(places) else "#000"
-        number = (
-            f'<text x="{x:g}" y="{y + 3.4 * unit:g}" font-size="{9.5 * unit:g}" text-anchor="middle" '
-            f'style="fill:{ink};font-size:{9.5 * unit:g}px">{step + 1}</text>'
-        )
-        parts.append(dot + number)
+        style = f'text-anchor="middle" style="fill:{ink};font-size:9.5px"'
+        dots.append(f'<circle cx="{x:g}" cy="{y:g}" r="7" fill="{colour}"/>')
+        dots.append(f'<text x="{x:g}" y="{y + 3.4:g}" {style}>{step + 1}</text>')
+    image = f'<image href="{data_address(to_png(path.image))}" width="{size[0]:g}" height="{size[1]:g}"/>'
     said = f'<p class="said">{len(places)} glimpses{_told(path.label)}</p>'
-    span = high - low
-    return _svg(parts, (low[0], low[1], span[0], span[1]), _LARGE * span[0] / max(width, height)) + said
+    return _svg([image, *boxes, *lines, *dots], (*low, *(high - low)), float(high[0] - low[0])) + said
 
 
 def _places(places: Places) -> str:
@@ -137,28 +129,28 @@ def _edges(edges: Edges) -> str:
     """The graph, its lines as wide and as dark as they have weight; of several heads, the mean."""
     if not edges.nodes:
         return ""
-    places = edges.layout() * [1, -1]
+    places = edges.layout() * [100, -100]
     weights = edges.weights.mean(0) if edges.weights.ndim == 2 else edges.weights
     top = max(float(np.abs(weights).max(initial=0)), 1e-12)
     lines = []
     for weight, source, target in sorted(zip(weights.tolist(), edges.sources, edges.targets, strict=True)):
         share = abs(weight) / top
-        style = f'stroke-width="{0.008 + 0.03 * share:.4f}" stroke-opacity="{0.12 + 0.88 * share:.3f}"'
+        style = f'stroke-width="{0.8 + 3 * share:.2f}" stroke-opacity="{0.12 + 0.88 * share:.3f}"'
         tip = f"<title>{text(edges.nodes[source])} → {text(edges.nodes[target])} {weight:.3g}</title>"
         lines.append(f'<path d="{_arrow(places[source], places[target])}" {style}>{tip}</path>')
-    dots = [f'<circle cx="{x:.3f}" cy="{y:.3f}" r=".035" style="fill:var(--ink)"/>' for x, y in places]
+    dots = [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" style="fill:var(--ink)"/>' for x, y in places]
     names = []
-    for (x, y), label in zip(places, edges.nodes, strict=True) if len(edges.nodes) <= 60 else ():
-        anchor = "middle" if abs(x) < 0.2 else "start" if x > 0 else "end"
-        across, down = x + (0.07 if anchor == "start" else -0.07 if anchor == "end" else 0), y + 0.035
-        down += (0.1 if y > 0.2 else -0.11) if anchor == "middle" else 0
-        style = f'text-anchor="{anchor}" style="font-size:.095px"'
-        names.append(f'<text x="{across:.3f}" y="{down:.3f}" {style}>{text(_short(label))}</text>')
+    for (x, y), label in zip(places, edges.nodes, strict=True) if len(edges.nodes) <= _NAMED else ():
+        anchor = "middle" if abs(x) < 20 else "start" if x > 0 else "end"
+        across, down = x + {"start": 11, "end": -11, "middle": 0}[anchor], y + 3.5
+        down += (12 if y > -20 else -12) if anchor == "middle" else 0
+        style = f'text-anchor="{anchor}" style="font-size:10px"'
+        names.append(f'<text x="{across:.1f}" y="{down:.1f}" {style}>{text(_short(label))}</text>')
     lines = ['<g fill="none" style="stroke:rgb(var(--heat))" stroke-linecap="round">', *lines, "</g>"]
     heads = f"; mean of {len(edges.weights)} heads" if edges.weights.ndim == 2 else ""
     largest = f"largest weight {weights.max(initial=0):.3f}"
     said = f'<p class="said">{len(edges.nodes)} nodes, {weights.size} edges{heads}; {largest}</p>'
-    return _svg([*lines, *dots, *names], (-2.0, -1.2, 4.0, 2.4), 1.6 * _LARGE) + said
+    return _svg([*lines, *dots, *names], (-220, -125, 440, 250), 1.6 * _LARGE) + said
 
 
 def _hops(hops: Hops) -> str:
@@ -230,15 +222,15 @@ def _arrow(start: ndarray, end: ndarray) -> str:
     """A line that bends to its left and ends with a head, so that directions can be told apart; or a ring."""
     if np.allclose(start, end):
         x, y = start
-        return f"M{x - 0.08:.3f} {y:.3f}a.08 .08 0 1 0 .16 0a.08 .08 0 1 0 -.16 0"
-    along = (end - start) / np.linalg.norm(end - start)
-    aside = np.array([along[1], -along[0]])
-    bend = (start + end) / 2 + 0.1 * np.linalg.norm(end - start) * aside
+        return f"M{x - 8:.1f} {y:.1f}a8 8 0 1 0 16 0a8 8 0 1 0 -16 0"
+    length = np.linalg.norm(end - start)
+    aside = np.array([end[1] - start[1], start[0] - end[0]]) / length
+    bend = (start + end) / 2 + 0.1 * length * aside
     back = (end - bend) / np.linalg.norm(end - bend)
-    tip = end - 0.05 * back
-    wings = [tip - 0.06 * back + side * 0.03 * np.array([back[1], -back[0]]) for side in (1, -1)]
-    head = f"M{wings[0][0]:.3f} {wings[0][1]:.3f}L{tip[0]:.3f} {tip[1]:.3f}L{wings[1][0]:.3f} {wings[1][1]:.3f}"
-    return f"M{start[0]:.3f} {start[1]:.3f}Q{bend[0]:.3f} {bend[1]:.3f} {tip[0]:.3f} {tip[1]:.3f}{head}"
+    tip = end - 5 * back
+    wings = [tip - 6 * back + side * np.array([back[1], -back[0]]) for side in (3, -3)]
+    points = [f"{x:.1f} {y:.1f}" for x, y in (start, bend, tip, *wings)]
+    return f"M{points[0]}Q{points[1]} {points[2]}M{points[3]}L{points[2]}L{points[4]}"
 
 
 SVG: dict[str, Callable[[Any], str]] = {

@@ -50,7 +50,7 @@ def as_labels(what: str, value: Any, length: int | None = None, *, cure: str = "
     >>> as_labels("rows", ["la", "maison"], 2)
     ('la', 'maison')
     """
-    if isinstance(value, str) or not isinstance(value, Iterable):
+    if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
         raise ConfigError(what, got=shown(value), expected="a list of texts")
     labels = tuple(value)
     for label in labels:

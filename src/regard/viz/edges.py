@@ -42,6 +42,9 @@ def draw(edges: Edges, *, dark: bool = False, ax: "matplotlib.axes.Axes | None" 
     if edges.weights.ndim == 1:
         if ax is None:
             ax = _panels(edges, 1, size, palette)[0]
+        else:
+            ax.set_xlim(-size[0] - _margin(edges), size[0] + _margin(edges))
+            ax.set_ylim(-size[1] - 0.32, size[1] + 0.32)
         _graph(ax, edges, edges.weights, places, size, palette)
         return ax
     if ax is not None:
@@ -112,10 +115,10 @@ def _graph(
     ax.set_axis_off()
     ax.set_aspect("equal")
     _lines(ax, edges, weights, places, palette)
-    given = np.zeros(len(places))  # how much each node gives, all edges together
-    np.add.at(given, edges.sources, np.abs(weights))
+    strength = np.zeros(len(places))  # how much each node gives, all edges together
+    np.add.at(strength, edges.sources, np.abs(weights))
     room = 72 * 2 * np.pi * size.max() / max(len(places), 1)  # points from node to node
-    dots = np.minimum(16 + 60 * given / max(float(given.max(initial=0)), 1e-12), (0.8 * room) ** 2)
+    dots = np.minimum(16 + 60 * strength / max(float(strength.max(initial=0)), 1e-12), (0.8 * room) ** 2)
     dots[np.flatnonzero(_central(places))] = 0  # its name stands there
     style: dict[str, Any] = {"edgecolors": palette.ground, "linewidths": min(0.8, room / 8), "zorder": 3}
     ax.scatter(places[:, 0], places[:, 1], s=dots, color=palette.ink, **style)
@@ -125,10 +128,6 @@ def _graph(
         np.maximum.at(own, edges.targets[loops], np.abs(weights[loops]))
         for node, place in enumerate(places):
             _name(ax, node, place, edges, float(own[node] / max(np.abs(weights).max(initial=0), 1e-12)), palette)
-    if ax.get_xlim() == (0.0, 1.0):
-        margin = _margin(edges)
-        ax.set_xlim(-size[0] - margin, size[0] + margin)
-        ax.set_ylim(-size[1] - 0.3, size[1] + 0.3)
 
 
 def _lines(ax: "matplotlib.axes.Axes", edges: Edges, weights: Floats, places: Floats, palette: Palette) -> None:

@@ -63,7 +63,7 @@ def _slot(ax: "matplotlib.axes.Axes", slot: str, y: float, marked: bool, points:
 
 
 def _bars(ax: "matplotlib.axes.Axes", hops: Hops, start: float, row: float, points: float, palette: Palette) -> None:
-    """One column for each hop: its number above, bars to the right, each with its weight."""
+    """One column for each hop: its number above, bars to the right, each with its weight where that is not 0.00."""
     top = max(float(np.abs(hops.weights).max(initial=0)), 1e-12)
     for hop, weights in enumerate(hops.weights):
         left = start + hop * _PITCH
@@ -72,6 +72,8 @@ def _bars(ax: "matplotlib.axes.Axes", hops: Hops, start: float, row: float, poin
         shown: dict[str, Any] = {"height": 0.62 * row, "left": left, "linewidth": 0, "zorder": 2}
         ax.barh(middles, _BAR * np.maximum(weights, 0) / top, color=palette.heat, **shown)
         for y, weight in zip(middles, weights.tolist(), strict=True):
+            if abs(weight) < 0.005:  # it would read 0.00
+                continue
             strong = weight >= 0.5 * top
             x = left + _BAR * max(weight, 0) / top + 0.05
             number = ax.text(x, y, f"{weight:.2f}", fontsize=points - 1.5, va="center_baseline", zorder=3)
