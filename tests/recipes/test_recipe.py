@@ -101,7 +101,7 @@ def test_a_small_one_translates_and_has_gradients(name: str) -> None:
     grads = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
     assert len(grads) > 4
     assert all(torch.isfinite(grad).all() for grad in grads)
-    found = task.predict(model, [" ".join(WORDS[:4]), ""], how=Search(1, max_ratio=0.1))
+    found = task.predict(model, [" ".join(WORDS[:4]), ""], settings=Search(1, max_ratio=0.1))
     assert [len(several) for several in found] == [1, 1]
     assert len(found[0][0].source_tokens) == 5
     assert (found[0][0].weights is None) == name.startswith("encoder_decoder/")  # without attention
@@ -150,7 +150,7 @@ def test_own_captions_and_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         str(tmp_path / "a.tsv"),
         str(tmp_path / "pictures"),
     )
-    with pytest.raises(ConfigError, match=r"ram takes no files of your own: got a\.tsv\. Cure: leave --source out"):
+    with pytest.raises(ConfigError, match=r"classification cannot be trained on files of your own: got a\.tsv"):
         with_files(RECIPES["ram/mini"](), "a.tsv", None)
 
 

@@ -436,7 +436,7 @@ def test_the_users_own_pictures(tmp_path: Path) -> None:
     made = Captioning(config)
     assert {name: len(split) for name, split in made.splits.items()} == {"train": 24, "valid": 3, "test": 3}
     assert made._store("valid", torch.device("cpu")).shape == (3, 49, 194)
-    assert made.prepare("cpu") >= 0
+    made.prepare("cpu")
     with pytest.raises(ConfigError, match="needs a file and a folder"):
         _ = Captioning(replace(config, folder=None)).splits
 

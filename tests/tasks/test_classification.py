@@ -319,7 +319,7 @@ def test_pictures_of_users() -> None:
     [
         (
             {"dataset": "mnsit"},
-            "task.dataset: got 'mnsit'; expected one of digits, mnist, .*Cure: did you mean",
+            "task.dataset: got 'mnsit'; expected one of digits, mnist, svhn, cifar10",
         ),
         ({"smoothing": 1.0}, "task.smoothing: got 1.0"),
         ({"discount": 1.5}, "task.discount: got 1.5; expected 0 to 1"),

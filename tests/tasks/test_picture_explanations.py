@@ -25,7 +25,7 @@ class Gated(nn.Module):
     """Gates that are the means of the channels."""
 
     def gates(self, images: Tensor) -> dict[str, Tensor]:
-        return {"one": images.mean((2, 3)), "two": -images.mean((2, 3))}
+        return {"one": images.mean((2, 3)), "two": 1 - images.mean((2, 3))}
 
 
 def test_a_path_has_the_retina_of_its_model() -> None:
