@@ -118,6 +118,32 @@ def test_search_gives_the_weights_of_what_it_found(case: str) -> None:
                 torch.testing.assert_close(hypothesis.weights, whole.weights[0])
 
 
+@every_model
+def test_every_model_says_which_layers_look_at_the_source(case: str) -> None:
+    """Traced by that pattern, every layer gives weights over the source, in the whole pass and in steps."""
+    model, (source, lengths, inputs) = build(case), batch()
+    with trace(model) as everything, torch.no_grad():
+        whole = model(source, lengths, inputs, need_weights=True)
+    with trace(model, layers=model.source_layers) as seen, torch.no_grad():
+        model(source, lengths, inputs)
+    with trace(model, layers=model.source_layers) as stepped, torch.no_grad():
+        state = model.init_state(model.encode(source, lengths))
+        for t in range(inputs.shape[1]):
+            state = model.step(inputs[:, t], state).state
+    assert bool(seen) == attends(case)
+    assert list(stepped) == list(seen)
+    others = {name: record.weights for name, record in everything.items() if name not in seen}
+    assert all(weights.shape[-2] == weights.shape[-1] for weights in others.values())  # self-attention, [t t] or [k k]
+    padding = torch.arange(6) >= lengths.unsqueeze(1)
+    for name, record in seen.items():
+        weights = torch.from_numpy(record.weights)
+        assert weights.shape == ((3, 2, 5, 6) if record.heads else (3, 5, 6)), name
+        assert (weights.movedim(-1, 1)[padding] == 0).all()
+        torch.testing.assert_close(torch.from_numpy(stepped[name].weights), weights)
+    if attends(case) and len(seen) == 1:
+        torch.testing.assert_close(weights, whole.weights)
+
+
 PARTS = [("score", name) for name in SCORES if name != "projected"] + [("align", name) for name in ALIGNS]
 
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, cast, overload
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from regard.attention import trace
 from regard.base import ConfigError, RegardError, ShapeError, did_you_mean, to_json
 from regard.data import Codec, SubwordCodec, WordCodec, collate
 from regard.data.images import read_image
-from regard.models import MODELS
+from regard.models import MODELS, Translator
 from regard.recipes import Recipe
 from regard.recipes.figures import SHOWN
 from regard.tasks import Caption, Gazing, Prediction, Progress, Recognised, Score, Search
@@ -95,15 +95,9 @@ class Model:
         source, target = self.task.codecs
         pair = _ids(source, prediction.source_tokens[:-1]), _ids(target, prediction.tokens)  # <eos> is added again
         batch = collate([pair]).to(next(self.module.parameters()).device)
-        with trace(self.module, layers="*") as seen:
+        with trace(self.module, layers=cast(Translator, self.module).source_layers) as seen:
             self.module(batch.source, batch.source_lengths, batch.inputs)
-        found = {}
-        for name, record in seen.items():
-            weights = record.weights[0] if record.axes[0] == "b" else record.weights
-            looks_elsewhere = name.startswith("encoder") or name.endswith("inner")  # at itself, or at the output
-            if not looks_elsewhere and weights.shape[-1] == batch.source.shape[1]:
-                found[name] = weights[..., : len(prediction.tokens), :]
-        return found
+        return {name: record.weights[0][..., : len(prediction.tokens), :] for name, record in seen.items()}
 
     # ── pictures ────────────────────────────────────────────────────────────────────────────────────────────────────
 

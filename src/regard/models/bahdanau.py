@@ -62,6 +62,8 @@ class State(NamedTuple):
 class Bahdanau(Translator):
     """A bidirectional GRU reads, a GRU writes, and before each word it looks for where to look."""
 
+    source_layers = "attention"
+
     def __init__(self, config: BahdanauConfig) -> None:
         super().__init__()
         self.config = config

@@ -127,6 +127,8 @@ class State(NamedTuple):
 class ConvS2S(Translator):
     """Gated convolutions on both sides; every layer of the decoder attends."""
 
+    source_layers = "decoder.*.attention"
+
     def __init__(self, config: ConvS2SConfig) -> None:
         super().__init__()
         self.config = config

@@ -66,6 +66,8 @@ class GNMT(Translator):
     so only the bottom one waits for the word before, and those above run over a whole sentence.
     """
 
+    source_layers = "attention"
+
     def __init__(self, config: GNMTConfig) -> None:
         super().__init__()
         self.config = config

@@ -70,6 +70,8 @@ class State(NamedTuple):
 class Luong(Translator):
     """Stacked LSTMs; the attentional vector h̃ predicts the word and, with input feeding, enters the next step."""
 
+    source_layers = "attention"
+
     def __init__(self, config: LuongConfig) -> None:
         super().__init__()
         self.config = config

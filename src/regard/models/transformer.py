@@ -69,6 +69,8 @@ class State(NamedTuple):
 class Transformer(Translator):
     """Encoder and decoder of attention and feed-forward layers alone."""
 
+    source_layers = "decoder.*.cross"
+
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.config = config

@@ -24,7 +24,14 @@ class Translated(NamedTuple):
 
 
 class Translator(nn.Module):
-    """`forward` equals `encode`, `init_state`, then `step` for each target word; models do it faster where they can."""
+    """`forward` equals `encode`, `init_state`, then `step` for each target word; models do it faster where they can.
+
+    `source_layers` names the layers of the decoder that look at the source, as a pattern for a trace:
+    `trace(model, layers=model.source_layers)` collects weights [b t k] or [b h t k] over source words, and no others.
+    It is empty, and matches no layer, for a model without attention.
+    """
+
+    source_layers: str = ""
 
     def encode(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"]) -> Memory:
         """Source ids [b k] and their lengths [b], read once."""
