@@ -16,9 +16,9 @@ from torch import Tensor
 from regard.attention import Mask, attend
 from regard.base import ConfigError, ImplementationUnavailable, ShapeError
 from regard.kernels import fused_additive, reasons_against_triton, single_query
-from regard.kernels.single_query import StepAttention, fused_single_dot
+from regard.kernels.single_query import FusedSteps, fused_single_dot
 from regard.models import Bahdanau, BahdanauConfig, Luong, LuongConfig
-from regard.nn.batched import StepContext
+from regard.nn.step_attention import StepAttention
 from regard.score import Additive
 from regard.score.additive import additive
 from regard.score.dot import dot
@@ -455,7 +455,7 @@ def test_single_steps(sizes: tuple[int, ...], dtype: torch.dtype, has_v: bool) -
     def run(tensors: list[Tensor], fused: bool) -> list[Tensor]:
         leaves = [x.detach().requires_grad_() for x in tensors]
         query, keys, values, v = leaves
-        memory = StepAttention(keys, values, v if has_v else None, scale=0.3, allowed=mask, steps=steps + 1)
+        memory = FusedSteps(keys, values, v if has_v else None, scale=0.3, allowed=mask, steps=steps + 1)
         contexts = [torch.zeros_like(values[:, :1])]
         for t in range(steps):
             now = query[:, t : t + 1] + contexts[-1] @ back.to(query.dtype)
@@ -492,7 +492,7 @@ def test_single_steps_of_a_model(score: str, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(single_query._Step, "forward", counted(single_query._Step.forward, made))
     found = gradients()
     assert len(made) == 4
-    monkeypatch.setattr(StepContext, "of", lambda *_, **__: None)
+    monkeypatch.setattr(StepAttention, "_fuse", lambda *_: None)
     for one, other in zip(found, gradients(), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
     assert len(made) == 4

@@ -28,7 +28,7 @@ SCALED_DOT, SOFTMAX = ScaledDot(), Softmax()  # the defaults; neither holds anyt
 LATEST = 1 << 62  # of a step: times are numbers of 64 bits
 
 
-class Around(NamedTuple):
+class CallOptions(NamedTuple):
     """What a query comes with, beside its keys and values."""
 
     mask: Mask | None
@@ -68,10 +68,10 @@ def attend(
     """
     watch = watched(None)
     score, align = _checked("score", score, SCALED_DOT), _checked("align", align, SOFTMAX)
-    around = Around(as_mask(mask), bias, previous, step, dropout)
-    out = _attend(query, keys, values, score, align, around, need_weights, check_impl(impl))
+    options = CallOptions(as_mask(mask), bias, previous, step, dropout)
+    out = _attend(query, keys, values, score, align, options, need_weights, check_impl(impl))
     if watch:
-        record(None, out.weights, _Beside(query, keys, values, score, align, around))
+        record(None, out.weights, _Beside(query, keys, values, score, align, options))
     return out if need_weights else out._replace(weights=None)
 
 
@@ -114,26 +114,26 @@ class Attention(nn.Module):
         need_weights: bool = True,
     ) -> AttentionOutput:
         """As `attend`, with this module's score and alignment."""
-        around = Around(as_mask(mask), bias, previous, step, self.dropout if self.training else 0.0)
-        return self.run(query, keys, values, around, need_weights=need_weights, seen_as=self)
+        options = CallOptions(as_mask(mask), bias, previous, step, self.dropout if self.training else 0.0)
+        return self.run(query, keys, values, options, need_weights=need_weights, trace_as=self)
 
     def run(
         self,
         query: Tensor,
         keys: Tensor | Prepared,
         values: Tensor,
-        around: Around,
+        options: CallOptions,
         *,
         need_weights: bool,
-        seen_as: nn.Module,
+        trace_as: nn.Module,
         heads: bool = False,
     ) -> AttentionOutput:
-        """As `forward`, seen by a trace as the layer `seen_as`: for layers that have their attention inside."""
-        watch = watched(seen_as)
-        out = _attend(query, keys, values, self.score, self.align, around, need_weights, self.impl)
+        """As `forward`, seen by a trace as the layer `trace_as`: for layers that have their attention inside."""
+        watch = watched(trace_as)
+        out = _attend(query, keys, values, self.score, self.align, options, need_weights, self.impl)
         if watch:
-            beside = _Beside(query, keys, values, self.score, self.align, around)
-            record(seen_as, out.weights, beside, heads=heads)
+            beside = _Beside(query, keys, values, self.score, self.align, options)
+            record(trace_as, out.weights, beside, heads=heads)
         return out if need_weights else out._replace(weights=None)
 
     def extra_repr(self) -> str:
@@ -152,13 +152,13 @@ def _attend(
     values: Tensor,
     score: ScoreLike,
     align: AlignLike,
-    around: Around,
+    options: CallOptions,
     need_weights: bool,
     impl: str,
 ) -> AttentionOutput:
-    lead = _check(query, keys, values, around)
+    lead = _check(query, keys, values, options)
     num_queries, num_keys = query.shape[-2], values.shape[-2]
-    mask, bias, previous, step, dropout = around
+    mask, bias, previous, step, dropout = options
     if isinstance(keys, Prepared) and not isinstance(score, Score):
         keys = keys.keys  # a plain callable has nothing to prepare
     if bias is not None and bias.ndim < 2:
@@ -183,7 +183,7 @@ def _attend(
         return AttentionOutput(context, refuse_gradient(weights, query, raw, values, bias, *_parameters(score)))
     allowed = None if mask is None else mask.dense(num_queries, num_keys, device=query.device)
     if "previous" in getattr(score, "needs", ()) and num_queries > 1:
-        return _row_by_row(query, keys, values, score, align, around._replace(bias=bias), allowed)
+        return _row_by_row(query, keys, values, score, align, options._replace(bias=bias), allowed)
     history = {"query": query, "previous": previous, "step": step}
 
     scores = _pick(score, query, keys, history)  # ① how well does each key answer the query?
@@ -208,13 +208,13 @@ class _Beside(NamedTuple):
     values: Tensor
     score: Any
     align: Any
-    around: Around
+    options: CallOptions
 
     def __call__(self, rows: Sequence[int] | None, heads: Sequence[int] | None) -> Tensor:
         """Weights of these rows and heads."""
-        bias = self.around.bias
+        bias = self.options.bias
         bias = bias.reshape(1, -1) if bias is not None and bias.ndim < 2 else bias
-        return weights_beside(*self[:5], self.around.mask, bias, rows=rows, heads=heads)
+        return weights_beside(*self[:5], self.options.mask, bias, rows=rows, heads=heads)
 
 
 def _has_gradient(*parts: Tensor | ScoreLike | None) -> bool:
@@ -248,23 +248,23 @@ def _row_by_row(
     values: Tensor,
     score: ScoreLike,
     align: AlignLike,
-    around: Around,
+    options: CallOptions,
     allowed: Tensor | None,
 ) -> AttentionOutput:
     """One query after the other, for scores that look at the weights of the query before."""
     if isinstance(score, Score) and not isinstance(keys, Prepared):
         keys = score.prepare(keys)
-    previous, rows = around.previous, []
+    previous, rows = options.previous, []
     for index in range(query.shape[-2]):
 
         def row_of(matrix: Tensor, index: int = index) -> Tensor:
             return matrix[..., index : index + 1, :] if matrix.shape[-2] > 1 else matrix
 
-        here = around._replace(
+        here = options._replace(
             mask=None if allowed is None else Mask.of(row_of(allowed)),
-            bias=None if around.bias is None else row_of(around.bias),
+            bias=None if options.bias is None else row_of(options.bias),
             previous=previous,
-            step=around.step + index,
+            step=options.step + index,
         )
         row = _attend(query[..., index : index + 1, :], keys, values, score, align, here, True, "reference")
         assert row.weights is not None
@@ -300,7 +300,7 @@ def _checked(role: str, part: Any, default: nn.Module) -> Any:
     return part
 
 
-def _check(query: Tensor, keys: Tensor | Prepared, values: Tensor, around: Around) -> tuple[int, ...]:
+def _check(query: Tensor, keys: Tensor | Prepared, values: Tensor, options: CallOptions) -> tuple[int, ...]:
     """The leading axes of the result, once everything fits."""
     key_tensor = keys.keys if isinstance(keys, Prepared) else keys
     for name, tensor in (("query", query), ("keys", key_tensor), ("values", values)):
@@ -335,23 +335,23 @@ def _check(query: Tensor, keys: Tensor | Prepared, values: Tensor, around: Aroun
             got=f"{key_tensor.shape[-2]} and {values.shape[-2]}",
             expected="one value for each key",
         )
-    _check_dropout(around.dropout)
-    if isinstance(around.step, int) and abs(around.step) > LATEST:
-        raise ConfigError("step", got=around.step, expected=f"the time of the first query, at most {LATEST}")
+    _check_dropout(options.dropout)
+    if isinstance(options.step, int) and abs(options.step) > LATEST:
+        raise ConfigError("step", got=options.step, expected=f"the time of the first query, at most {LATEST}")
     lead = broadcast(query, key_tensor, values)
-    if around.bias is not None:
-        if around.bias.dtype == torch.bool:
+    if options.bias is not None:
+        if options.bias.dtype == torch.bool:
             raise MaskError("a bias is added to the scores", got="torch.bool", cure="pass it as mask=")
-        if around.bias.dtype.is_complex:
-            raise ShapeError("a bias must hold real numbers", got=around.bias.dtype, cure="bias.real")
-        if around.bias.device != query.device:
-            got = f"{around.bias.device} and {query.device}"
+        if options.bias.dtype.is_complex:
+            raise ShapeError("a bias must hold real numbers", got=options.bias.dtype, cure="bias.real")
+        if options.bias.device != query.device:
+            got = f"{options.bias.device} and {query.device}"
             cure = "bias.to(query.device)"
             raise ShapeError("bias and query are on different devices", got=got, expected="one", cure=cure)
-        _check_spreads("the bias does not fit the scores", around.bias, (*lead, query.shape[-2], values.shape[-2]))
-    if around.previous is not None:
+        _check_spreads("the bias does not fit the scores", options.bias, (*lead, query.shape[-2], values.shape[-2]))
+    if options.previous is not None:
         wanted = (*lead, values.shape[-2])
-        _check_spreads("the previous weights do not fit the keys", around.previous, wanted, whole=True)
+        _check_spreads("the previous weights do not fit the keys", options.previous, wanted, whole=True)
     return lead
 
 

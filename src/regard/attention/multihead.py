@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from regard.attention.attention import Around, Attention
+from regard.attention.attention import Attention, CallOptions
 from regard.attention.mask import Mask, as_mask
 from regard.attention.output import AttentionOutput, Cache, Memory
 from regard.attention.position import Learned, Position, Relative, Sinusoidal
@@ -106,10 +106,10 @@ class MultiHead(nn.Module):
                 query_heads, key_heads, added = self.position(query_heads, raw_heads)
                 bias = added if bias is None else bias if added is None else bias + added
         dropout = self.attention.dropout if self.attention.training else 0.0
-        around = Around(as_mask(mask), bias, previous, step, dropout)
+        options = CallOptions(as_mask(mask), bias, previous, step, dropout)
         values = self._repeat(value_heads)
         out = self.attention.run(
-            query_heads, key_heads, values, around, need_weights=need_weights, seen_as=self, heads=True
+            query_heads, key_heads, values, options, need_weights=need_weights, trace_as=self, heads=True
         )
         context = self.to_output(out.context.transpose(-2, -3).flatten(-2))  # [*b h q d] → [*b q (h d)]
         return AttentionOutput(context, out.weights, out.log_prob, out.entropy, cache)

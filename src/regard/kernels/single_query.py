@@ -446,7 +446,7 @@ def _of_keys(
     tl.store(grad_v + item * features + at, total_v, mask=at < features)
 
 
-class StepAttention:
+class FusedSteps:
     """The context of one query in each item, step after step, over keys and values that stay the same.
 
     The score is Σ_a v_a tanh(q_a + k_ja), or without v scale · q·k_j. As in `StepLinear` of
@@ -464,7 +464,7 @@ class StepAttention:
         allowed: Bool[Tensor, "#n 1 k"] | None = None,
         steps: int,
     ) -> None:
-        refuse_transforms("StepAttention")
+        refuse_transforms("FusedSteps")
         self._given: list[Tensor] = []
         self._steps = iter(range(steps))
         self._fixed = (keys.detach(), values.detach(), None if v is None else v.detach(), allowed, scale)

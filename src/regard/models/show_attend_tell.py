@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from regard.align import Hard
 from regard.attention import Attention
-from regard.attention.attention import Around
+from regard.attention.attention import CallOptions
 from regard.attention.tracing import record, watched
 from regard.base import ConfigError, ShapeError, check_settings
 from regard.base.ranges import OneOf, Range, Share, UpToOne, Vocabulary, Weight, Width
@@ -290,8 +290,8 @@ class ShowAttendTell(nn.Module):
             return Look(out.context, out.weights, out.weights)
         if coin is None:
             argmax = Attention(self.attention.score, self.sample)
-            around = Around(None, None, None, 0, 0.0)
-            out = argmax.run(query, keys, places.values, around, need_weights=True, seen_as=self.attention)
+            options = CallOptions(None, None, None, 0, 0.0)
+            out = argmax.run(query, keys, places.values, options, need_weights=True, trace_as=self.attention)
             return Look(out.context, out.weights, out.weights)
         scores = self.attention.score(query, keys)
         expected = self.attention.align(scores).weights

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.nn.batched import StepLinear
+from regard.nn.step_linear import StepLinear
 
 _HOLD = 1e4  # the sigmoid of it is 1, and of minus it 0, exactly and in every dtype
 _HOLD_WIDTH = 8  # columns for it, all but one of them zero: tensor cores like widths that 8 divides
@@ -124,11 +124,11 @@ def run_lstm(layers: nn.LSTM, x: Float[Tensor, "n t d"], state: LSTMState) -> tu
 
 
 class StepLSTM:
-    """A stacked LSTM that goes step by step since part of its input is known late, as in input feeding.
+    """A stacked LSTM that goes step by step since some of its input is known late, as in input feeding.
 
     `known` [t n d] are the first columns of the bottom layer's input, multiplied for all steps at once. Each call takes
     the others [n e], if there are any, and gives the top layer's h [n h]. Weights get their gradients as in
-    `StepLinear`; the state goes on from call to call.
+    `StepLinear`; `state` is kept from call to call.
     """
 
     def __init__(self, layers: nn.LSTM, known: Float[Tensor, "t n d"], state: LSTMState) -> None:
@@ -155,6 +155,62 @@ class StepLSTM:
             gates = product(hidden if below is None else torch.cat([below.to(hidden.dtype), hidden], -1))
             self.hidden[layer], self.cells[layer] = lstm_step(addend, gates, self.cells[layer])
         return self.hidden[-1]
+
+    @property
+    def state(self) -> LSTMState:
+        """h and c of every layer after the last call."""
+        return LSTMState(torch.stack(self.hidden, 1), torch.stack(self.cells, 1))
+
+
+class SingleLSTM:
+    """One step of a stacked LSTM, called as `StepLSTM` is: for decoding, where each word is known after the one before.
+
+    `known` [n d] are the first columns of the bottom layer's input at this step.
+    """
+
+    def __init__(self, layers: nn.LSTM, known: Float[Tensor, "n d"], state: LSTMState) -> None:
+        self.layers, self.known, self.state = layers, known, state
+
+    def __call__(self, late: Float[Tensor, "n e"] | None = None) -> Float[Tensor, "n h"]:
+        """h of the top layer."""
+        entry = self.known if late is None else torch.cat([self.known, late], -1)
+        outputs, self.state = run_lstm(self.layers, entry.unsqueeze(1), self.state)
+        return outputs.squeeze(1)
+
+
+class StepGRU:
+    """A GRU cell that goes step by step since some of its input is known late, such as the context of an attention.
+
+    `known` [t n d] are the first columns of the input, multiplied for all steps at once. Each call takes the others
+    [n e] and the state [n h], and gives the next state. Weights get their gradients as in `StepLinear`. `beside` is a
+    matrix [a h] of somebody else who multiplies the same state: one product then serves both, see `project`.
+    """
+
+    def __init__(
+        self, cell: nn.GRUCell, known: Float[Tensor, "t n d"], *, beside: Float[Tensor, "a h"] | None = None
+    ) -> None:
+        steps, rows, width = known.shape
+        of_known, of_late = torch.split(cell.weight_ih, [width, cell.input_size - width], 1)
+        self._to_input = StepLinear(of_late, F.linear(known, of_known, cell.bias_ih), shape=(steps, rows))
+        weight, bias = cell.weight_hh, cell.bias_hh
+        if beside is not None:
+            weight, bias = torch.cat([weight, beside]), F.pad(bias, (0, len(beside)))
+        self._to_gates = StepLinear(weight, bias, shape=(steps, rows))
+        self._widths = [3 * cell.hidden_size, len(weight) - 3 * cell.hidden_size]
+        self._gates: Tensor | None = None
+
+    def project(self, hidden: Float[Tensor, "n h"]) -> Float[Tensor, "n a"]:
+        """The state times `beside`; the gates of the call that follows, with the same state, come from this product."""
+        self._gates, projected = torch.split(self._to_gates(hidden), self._widths, 1)
+        return projected
+
+    def __call__(self, late: Float[Tensor, "n e"], hidden: Float[Tensor, "n h"]) -> Float[Tensor, "n h"]:
+        """The next state."""
+        if self._gates is None:
+            self.project(hidden)
+        assert self._gates is not None
+        gates, self._gates = self._gates, None
+        return gru_step(self._to_input(late), gates, hidden)
 
 
 def lstm_step(
