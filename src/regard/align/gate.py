@@ -15,6 +15,8 @@ def sigmoid(
     >>> sigmoid(torch.tensor([[0.0, 0.0]]), torch.tensor([[True, False]]))
     tensor([[0.5000, 0.0000]])
     """
+    if mask is None and not offset and scores.shape[-1] > 0:  # each key is judged alone, so −∞ and +∞ need no care
+        return torch.sigmoid(scores)
     filled, allowed = rows(scores, mask)
     return blank(torch.sigmoid(filled + offset), allowed, scores.dtype)
 

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from regard.align.align import Align, Alignment, blank, rows
+from regard.align.softmax import Softmax
 from regard.base import ConfigError
 
 Estimator = Literal["argmax", "straight_through", "gumbel", "gumbel_straight_through", "sample"]
@@ -77,3 +78,34 @@ class Hard(Align):
     def extra_repr(self) -> str:
         """Estimator, and temperature where it matters."""
         return repr(self.estimator) + (f", temperature={self.temperature}" if "gumbel" in self.estimator else "")
+
+
+class SemiSampled(Align):
+    """Hard attention for some queries and soft attention for the others (Xu et al. 2015, section 4.1).
+
+    `drawn` [*b q] is True where a key is sampled; `log_prob` is 0 for the other queries. After a call, `expected` has
+    the soft weights of all queries. So the object belongs to one batch, and a model makes a new one for each.
+
+    >>> align = SemiSampled(torch.tensor([True, False]))
+    >>> weights, log_prob, _ = align(torch.tensor([[0.0, 0.0], [0.0, 0.0]]))
+    >>> weights[0].sum(), weights[1], log_prob, align.expected[0]
+    (tensor(1.), tensor([0.5000, 0.5000]), tensor([-0.6931,  0.0000]), tensor([0.5000, 0.5000]))
+    """
+
+    expected: Tensor | None = None  # [*b q k], of the last call
+
+    def __init__(self, drawn: Tensor, *, sample: Align | None = None, soft: Align | None = None) -> None:
+        super().__init__()
+        if drawn.dtype != torch.bool:
+            raise ConfigError("SemiSampled drawn", got=drawn.dtype, expected="torch.bool, True where a key is sampled")
+        self.drawn = drawn
+        self.sample = Hard("sample") if sample is None else sample
+        self.soft = Softmax() if soft is None else soft
+
+    def forward(self, scores: Tensor, mask: Tensor | None = None) -> Alignment:
+        """One-hot weights where `drawn`, soft ones elsewhere."""
+        self.expected = self.soft(scores, mask).weights
+        sampled = self.sample(scores, mask)
+        assert sampled.log_prob is not None
+        weights = torch.where(self.drawn.unsqueeze(-1), sampled.weights, self.expected)
+        return Alignment(weights, sampled.log_prob.masked_fill(~self.drawn, 0.0), sampled.entropy)

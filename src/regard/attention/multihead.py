@@ -112,7 +112,7 @@ class MultiHead(nn.Module):
             query_heads, key_heads, values, options, need_weights=need_weights, trace_as=self, heads=True
         )
         context = self.to_output(out.context.transpose(-2, -3).flatten(-2))  # [*b h q d] → [*b q (h d)]
-        return AttentionOutput(context, out.weights, out.log_prob, out.entropy, cache)
+        return out._replace(context=context, cache=cache)
 
     def prepare(self, keys: Tensor, values: Tensor | None = None) -> Memory:
         """Keys and values after all projections, those of the score too: pass it as `keys` to any number of calls."""

@@ -1,4 +1,4 @@
-"""The trace: collects the weights of any model, by layer and head, with labels.
+"""The trace: collects the weights of any model, by layer and head, with labels; of glimpse models, the places.
 
 with trace(model, rows=target, columns=source) as seen:
     model(batch)
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 import torch
@@ -40,9 +40,19 @@ class Beside(Protocol):
         ...
 
 
+class GlimpsePath(NamedTuple):
+    """Where a model looked in one call, and which of these glimpses count."""
+
+    places: NDArray[Any]  # [b t 2]: (x, y) in [−1, 1]
+    active: NDArray[Any]  # [b t] bool: False after a model has stopped
+
+
 @dataclass
 class Record:
-    """The weights of one layer, [*b h q k] from heads and [*b q k] without, and the labels of the last two axes."""
+    """The weights of one layer, [*b h q k] from heads and [*b q k] without, and the labels of the last two axes.
+
+    A model that looks at one place after the other has `places` [b t 2] and `active` [b t] in place of weights.
+    """
 
     name: str
     calls: list[NDArray[Any]] = field(repr=False)
@@ -50,10 +60,31 @@ class Record:
     rows: Labels | None = field(default=None, repr=False)
     columns: Labels | None = field(default=None, repr=False)
     queries: list[int] | None = None  # the numbers of the rows that were asked for; None: all
+    paths: list[GlimpsePath] = field(default_factory=list, repr=False)
+
+    @property
+    def places(self) -> NDArray[Any]:
+        """Where the model looked, [b t 2]: (x, y) in [−1, 1]."""
+        return self._path.places
+
+    @property
+    def active(self) -> NDArray[Any]:
+        """Which of the glimpses count, [b t]: False after a model has stopped."""
+        return self._path.active
+
+    @property
+    def _path(self) -> GlimpsePath:
+        if len(self.paths) != 1:
+            what = "looked at no places" if not self.paths else "was called several times"
+            cure = "read .weights" if not self.paths else "read .paths, or open a trace for each batch"
+            raise ShapeError(f"{self.name} {what}", got=f"{len(self.paths)} paths", expected="one", cure=cure)
+        return self.paths[0]
 
     @property
     def weights(self) -> NDArray[Any]:
         """All calls in one array: queries of step-by-step decoding follow each other, missing keys have weight 0."""
+        if not self.calls:
+            raise ShapeError(f"{self.name} has no weights", got="places", cure="read .places and .active")
         if len(self.calls) == 1:
             return self.calls[0]
         if len({call.shape[:-2] for call in self.calls}) > 1:
@@ -68,12 +99,17 @@ class Record:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """One letter for each axis, as in docs/notation.md."""
+        """One letter for each axis of the weights, as in docs/notation.md; of places if there are none."""
+        if not self.calls:
+            return ("b", "t", "2")
         tail = ("h", "q", "k") if self.heads else ("q", "k")
         return ("b",) * (self.calls[0].ndim - len(tail)) + tail
 
     def item(self, batch: int = 0) -> "Record":
-        """One sentence of the batch, without its batch axis and cut to its labels."""
+        """One item of the batch, without its batch axis: cut to its labels, or a path, cut to glimpses that count."""
+        if not self.calls:
+            places, active = self.places[batch], self.active[batch]
+            return replace(self, paths=[GlimpsePath(places[active], active[active])])
         weights = self.weights
         if self.axes.count("b") == 1:
             weights = weights[batch]
@@ -114,11 +150,11 @@ class Trace(Mapping[str, Record]):
             self._apply_labels(record)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Name → weights."""
-        return {name: record.weights for name, record in self._records.items()}
+        """Name → weights, or the places of a layer that has no weights."""
+        return {name: record.weights if record.calls else record.places for name, record in self._records.items()}
 
     def to_json(self, *, digits: int = 6) -> str:
-        """Everything as JSON text, weights rounded to `digits` decimals."""
+        """Everything as JSON text, weights and places rounded to `digits` decimals."""
         records = [
             {
                 "name": record.name,
@@ -126,9 +162,9 @@ class Trace(Mapping[str, Record]):
                 "rows": _plain(record.rows),
                 "columns": _plain(record.columns),
                 "queries": record.queries,
-                "shape": list(record.weights.shape),
-                "weights": np.round(record.weights.astype(np.float64), digits).tolist(),
             }
+            | (_numbers("weights", record.weights, digits) if record.calls else {})
+            | (_numbers("places", record.places, digits) | {"active": record.active.tolist()} if record.paths else {})
             for record in self._records.values()
         ]
         return json.dumps({"format": "regard.trace", "version": 1, "records": records}, ensure_ascii=False)
@@ -149,9 +185,14 @@ class Trace(Mapping[str, Record]):
         seen = cls()
         try:
             for entry in content["records"]:
-                weights = np.asarray(entry["weights"], dtype=np.float32).reshape(entry["shape"])
                 labels = entry["rows"], entry["columns"], entry.get("queries")
-                seen._records[entry["name"]] = Record(entry["name"], [weights], "h" in entry["axes"], *labels)
+                numbers = np.asarray(entry["places" if "places" in entry else "weights"], dtype=np.float32)
+                numbers, name = numbers.reshape(entry["shape"]), entry["name"]
+                if "places" in entry:
+                    active = np.asarray(entry["active"], dtype=bool).reshape(entry["shape"][:-1])
+                    seen._records[name] = Record(name, [], False, *labels, paths=[GlimpsePath(numbers, active)])
+                else:
+                    seen._records[name] = Record(name, [numbers], "h" in entry["axes"], *labels)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RegardError("this trace is damaged", got=str(error), expected="what Trace.to_json writes") from error
         return seen
@@ -174,8 +215,9 @@ class Trace(Mapping[str, Record]):
 
     def __repr__(self) -> str:
         def line(record: Record) -> str:
-            times = f" × {len(record.calls)}" if len(record.calls) > 1 else ""
-            return f"{record.name} {list(record.calls[0].shape)}{times}"
+            calls = record.calls or [path.places for path in record.paths]
+            times = f" × {len(calls)}" if len(calls) > 1 else ""
+            return f"{record.name} {list(calls[0].shape)}{times}"
 
         return f"Trace({', '.join(map(line, self._records.values()))})"
 
@@ -192,13 +234,12 @@ class Trace(Mapping[str, Record]):
     def _wants(self, module: nn.Module | None) -> bool:
         return self._layers == "*" or fnmatch.fnmatchcase(self._name(module), self._layers)
 
-    def _add(self, module: nn.Module | None, weights: NDArray[Any], heads: bool, queries: list[int] | None) -> None:
+    def _record(self, module: nn.Module | None, heads: bool, queries: list[int] | None) -> Record:
         name = self._name(module)
-        if name in self._records:
-            self._records[name].calls.append(weights)
-        else:
-            self._records[name] = Record(name, [weights], heads, queries=queries)
+        if name not in self._records:
+            self._records[name] = Record(name, [], heads, queries=queries)
             self._apply_labels(self._records[name])
+        return self._records[name]
 
     def _chosen(self, num_queries: int, num_heads: int | None) -> tuple[list[int] | None, list[int] | None]:
         """Rows and heads of a call that were asked for and are there."""
@@ -267,16 +308,45 @@ def record(
 ) -> None:
     """Hand the weights of a layer to the traces that want them; `beside(rows, heads)` makes those of a fused pass."""
     known = weights if weights is not None else cast(Beside, beside).query
-    if known.is_meta:
-        raise RegardError("a trace of meta tensors", got="tensors without numbers", cure="trace a call with real ones")
+    _refuse_meta(known)
     *lead, num_queries, _ = known.shape
     for seen in _ACTIVE.get():
         if not seen._wants(module):
             continue
         rows, some = seen._chosen(num_queries, lead[-1] if heads else None)
         kept = cast(Beside, beside)(rows, some) if weights is None else _selected(weights, rows, some)
-        array = kept.detach().to("cpu", torch.promote_types(kept.dtype, torch.float32)).numpy().copy()
-        seen._add(module, array, heads, rows)
+        seen._record(module, heads, rows).calls.append(_array(kept))
+
+
+def record_path(module: nn.Module, places: Tensor, active: Tensor) -> None:
+    """Hand the places [b t 2] that a model looked at to the traces that want them, and which glimpses count [b t].
+
+    `trace(rows=[0, -1])` keeps the first and the last glimpse, as it keeps some of the queries of a layer.
+    """
+    if not watched(module):
+        return
+    _refuse_meta(places)
+    for seen in _ACTIVE.get():
+        if seen._wants(module):
+            rows, _ = seen._chosen(places.shape[1], None)
+            kept = slice(None) if rows is None else rows
+            path = GlimpsePath(_array(places[:, kept]), active[:, kept].detach().cpu().numpy().copy())
+            seen._record(module, False, rows).paths.append(path)
+
+
+def _array(tensor: Tensor) -> NDArray[Any]:
+    """The numbers of a tensor in float32 or better, in memory of their own."""
+    array: NDArray[Any] = tensor.detach().to("cpu", torch.promote_types(tensor.dtype, torch.float32)).numpy().copy()
+    return array
+
+
+def _refuse_meta(tensor: Tensor) -> None:
+    if tensor.is_meta:
+        raise RegardError("a trace of meta tensors", got="tensors without numbers", cure="trace a call with real ones")
+
+
+def _numbers(name: str, array: NDArray[Any], digits: int) -> dict[str, Any]:
+    return {"shape": list(array.shape), name: np.round(array.astype(np.float64), digits).tolist()}
 
 
 def _selected(weights: Tensor, rows: list[int] | None, heads: list[int] | None) -> Tensor:

@@ -13,10 +13,9 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
-from regard.align import Hard
-from regard.attention import Attention
+from regard.align import Hard, SemiSampled
+from regard.attention import Attention, AttentionOutput
 from regard.attention.attention import CallOptions
-from regard.attention.tracing import record, watched
 from regard.base import ConfigError, ShapeError, check_settings
 from regard.base.ranges import OneOf, Range, Share, UpToOne, Vocabulary, Weight, Width
 from regard.decode import Shared, Step
@@ -81,16 +80,6 @@ class State(NamedTuple):
     hidden: Tensor  # h_{t−1} [n d]
     cell: Tensor  # c_{t−1} [n d]
     places: Shared  # of Places
-
-
-class Look(NamedTuple):
-    """One glance, of w prefixes for each of a pictures."""
-
-    context: Tensor  # ẑ_t before the gate [a w d]
-    weights: Tensor | None = None  # where it went [a w k]
-    expected: Tensor | None = None  # α_t [a w k]
-    log_prob: Tensor | None = None  # hard: log α of the sampled place, 0 where none was sampled [a w]
-    entropy: Tensor | None = None  # hard [a w]
 
 
 class Captioned(NamedTuple):
@@ -210,7 +199,8 @@ class ShowAttendTell(nn.Module):
         """One word: look with h_{t−1}, write h_t, predict."""
         word = self.embed_dropout(self.embedding(tokens))
         weight = self.state_gates.weight
-        state, context, look = self._advance(self.word_gates(word), state, weight, None)
+        attention = self._way_to_look(state.places.value, None)
+        state, context, look = self._advance(self.word_gates(word), state, weight, attention)
         weights = None if look.weights is None else look.weights.flatten(0, 1)
         return Step(self._logits(word, state.hidden, context), state, weights)
 
@@ -242,34 +232,39 @@ class ShowAttendTell(nn.Module):
         words = _thinned(self.embed_dropout, self.embedding(inputs), each)
         gates = self.word_gates(words)
         weight = self.state_gates.weight.to(_dtype(self.state_gates.weight))  # cast once, not at every word
-        coin = None
+        drawn = None  # [a w]: which captions see drawn places
         if self.sample is not None and self.training:
             if in_pairs:
-                coin = (torch.arange(captions, device=inputs.device) >= captions // 2).expand(len(features), captions)
+                drawn = (torch.arange(captions, device=inputs.device) >= captions // 2).expand(len(features), captions)
             else:
-                coin = torch.rand(len(features), captions, device=inputs.device) >= self.config.semi_sampling
+                drawn = torch.rand(len(features), captions, device=inputs.device) >= self.config.semi_sampling
+        attention = self._way_to_look(state.places.value, drawn)
         written, contexts, looks = [], [], []
+        expected: list[Tensor | None] = []
         for gate in gates.unbind(1):
-            state, context, look = self._advance(gate, state, weight, coin)
+            state, context, look = self._advance(gate, state, weight, attention)
             written.append(state.hidden)
             contexts.append(context)
             looks.append(look)
+            if attention is not None and isinstance(attention.align, SemiSampled):
+                expected.append(attention.align.expected)
         logits = self._logits(words, torch.stack(written, 1), torch.stack(contexts, 1), each)
-        names = ("weights", "expected", "log_prob", "entropy")
-        seen = {name: _stacked([getattr(look, name) for look in looks]) for name in names}
-        return Captioned(logits, **seen, baseline=self.baseline)
+        weights, log_prob, entropy = (
+            _stacked([getattr(look, name) for look in looks]) for name in ("weights", "log_prob", "entropy")
+        )
+        return Captioned(logits, weights, _stacked(expected) if expected else weights, log_prob, entropy, self.baseline)
 
     def _advance(
         self,
         word: Float[Tensor, "n g"],
         state: State,
         weight: Float[Tensor, "g s"],
-        coin: Bool[Tensor, "a w"] | None,
-    ) -> tuple[State, Float[Tensor, "n c"], Look]:
+        attention: Attention | None,
+    ) -> tuple[State, Float[Tensor, "n c"], AttentionOutput]:
         """(1)–(3): from h_{t−1} and c_{t−1} to h_t and c_t."""
         places: Places = state.places.value
         query = state.hidden.view(len(places.values), -1, state.hidden.shape[-1])
-        look = self._look(query, places, coin)
+        look = self._look(query, places, attention)
         context = look.context.flatten(0, 1)
         if self.gate is not None:
             context = torch.sigmoid(self.gate(state.hidden)) * context  # β_t = σ(f_β(h_{t−1}))
@@ -279,30 +274,23 @@ class ShowAttendTell(nn.Module):
         hidden = torch.sigmoid(leave) * torch.tanh(cell)
         return State(hidden.to(state.hidden.dtype), cell, state.places), context, look
 
-    def _look(self, query: Float[Tensor, "a w d"], places: Places, coin: Bool[Tensor, "a w"] | None) -> Look:
-        """Where to look, and what is there: e_ti (4), α_ti (5), ẑ_t (6)."""
-        if self.attention is None:
+    def _look(self, query: Float[Tensor, "a w d"], places: Places, attention: Attention | None) -> AttentionOutput:
+        """Where w prefixes of each of a pictures look, and what is there: e_ti (4), α_ti (5), ẑ_t (6)."""
+        if attention is None or self.attention is None:
             mean = places.values.mean(1, keepdim=True)
-            return Look(mean.expand(-1, query.shape[1], -1))
-        keys = Prepared(places.keys)
-        if self.sample is None or (coin is None and places.at_test == "expected"):
-            out = self.attention(query, keys, places.values)  # ẑ_t = Σ_i α_ti a_i (13)
-            return Look(out.context, out.weights, out.weights)
-        if coin is None:
-            argmax = Attention(self.attention.score, self.sample)
-            options = CallOptions(None, None, None, 0, 0.0)
-            out = argmax.run(query, keys, places.values, options, need_weights=True, trace_as=self.attention)
-            return Look(out.context, out.weights, out.weights)
-        scores = self.attention.score(query, keys)
-        expected = self.attention.align(scores).weights
-        chosen = self.sample(scores)  # s_t ~ Multinoulli(α_t) (8)
-        assert chosen.log_prob is not None
-        choice = coin.unsqueeze(-1)
-        weights = torch.where(choice, chosen.weights, expected)
-        if watched(self.attention):
-            record(self.attention, weights)
-        context = weights.to(places.values.dtype) @ places.values  # ẑ_t = a_{s_t} (9), or its mean
-        return Look(context, weights, expected, chosen.log_prob.masked_fill(~coin, 0.0), chosen.entropy)
+            return AttentionOutput(mean.expand(-1, query.shape[1], -1))
+        options = CallOptions(None, None, None, 0, 0.0)
+        return attention.run(
+            query, Prepared(places.keys), places.values, options, need_weights=True, trace_as=self.attention
+        )
+
+    def _way_to_look(self, places: Places, drawn: Bool[Tensor, "a w"] | None) -> Attention | None:
+        """The attention of this model (13), or with its score one place at a time (8): `drawn` says for whom."""
+        if self.attention is None or self.sample is None:
+            return self.attention
+        if drawn is not None:
+            return Attention(self.attention.score, SemiSampled(drawn, sample=self.sample, soft=self.attention.align))
+        return Attention(self.attention.score, Hard("argmax")) if places.at_test == "argmax" else self.attention
 
     def _logits(
         self,

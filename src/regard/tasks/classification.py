@@ -241,7 +241,7 @@ class Classification:
                 where = getattr(out, "where", None)
                 for number, one in enumerate(probabilities):
                     names = self._names(one.argmax(-1))
-                    path = None if where is None else where[number][out.alive[number]].float().cpu()
+                    path = None if where is None else where[number][out.active[number]].float().cpu()
                     answers.append(Recognised("".join(names), names, one, path))
         return answers
 
@@ -281,10 +281,10 @@ class Classification:
                 outs = [model(images, **options) for _ in range(max(draws, 1))]
                 mean = sum(out.logits.float().softmax(-1) for out in outs) / len(outs)
                 parts.append(mean.clamp(min=1e-30).log().cpu() if draws > 1 else outs[0].logits.float().cpu())
-                if hasattr(outs[0], "alive"):
-                    steps.append((sum(out.alive.sum(1).float() for out in outs) / len(outs)).cpu())
-                if draws <= 1 and getattr(outs[0], "every", None) is not None:
-                    along.append(outs[0].every.argmax(-1).cpu())
+                if hasattr(outs[0], "active"):
+                    steps.append((sum(out.active.sum(1).float() for out in outs) / len(outs)).cpu())
+                if draws <= 1 and getattr(outs[0], "logits_per_glimpse", None) is not None:
+                    along.append(outs[0].logits_per_glimpse.argmax(-1).cpu())
                 if progress is not None:
                     progress("pictures", int(rows[-1]) + 1, pictures.size)
         return torch.cat(parts), torch.cat(steps) if steps else None, torch.cat(along) if along else None

@@ -97,17 +97,17 @@ def judge(out: Any, labels: Int[Tensor, "b s"], config: ClassificationConfig) ->
         worth = logits.detach().softmax(-1).gather(-1, labels.clamp(min=0).unsqueeze(-1)).squeeze(-1) * real
     worth = torch.cat([worth, worth.sum(1, keepdim=True) / real.sum(1, keepdim=True)], 1)  # [b s+1]: and of all
     if config.discount != 1:
-        worth = worth * config.discount ** (out.alive.sum(1, keepdim=True) - 1)
-    reward = worth[:, out.owner]  # [b t]
-    counted = out.drawn & F.pad(counts, (0, 1), value=True)[:, out.owner]
+        worth = worth * config.discount ** (out.active.sum(1, keepdim=True) - 1)
+    reward = worth[:, out.label_of_glimpse]  # [b t]
+    counted = out.drawn & F.pad(counts, (0, 1), value=True)[:, out.label_of_glimpse]
     baseline = out.baseline.detach() + _others(reward - out.baseline.detach(), config.walks)
     policy = reinforce(out.log_probability, reward, baseline, entropy=out.entropy, entropy_weight=config.entropy_weight)
     errors = baseline_error(out.baseline, reward)
     policy, error = (part.masked_fill(~counted, 0.0).sum() for part in (policy, errors))
     total = losses + config.reward_weight * policy + config.baseline_weight * error
-    figures |= {"reward": worth[:, -1].sum(), "baseline_error": error.detach(), "steps": out.alive.sum()}
-    if config.every_weight and out.every is not None:
-        every = out.every.float()
+    figures |= {"reward": worth[:, -1].sum(), "baseline_error": error.detach(), "steps": out.active.sum()}
+    if config.every_weight and out.logits_per_glimpse is not None:
+        every = out.logits_per_glimpse.float()
         each = labels.expand(-1, every.shape[1]).flatten()
         along = F.cross_entropy(every.flatten(0, 1), each, label_smoothing=config.smoothing, reduction="sum")
         total = total + config.every_weight / every.shape[1] * along
