@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.align import ESTIMATORS, Hard, SemiSampled, Softmax
+from regard.align import ESTIMATORS, Hard, Softmax
 from regard.attention import attend
 from regard.base import ConfigError
 
@@ -197,10 +197,10 @@ def test_repr_shows_what_matters() -> None:
 # ── some sampled, some not ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_semi_sampled_is_each_of_its_parts() -> None:
+def test_some_queries_draw_and_others_do_not() -> None:
     scores, mask, drawn = torch.randn(40, 3, 6), torch.rand(40, 3, 6) < 0.7, torch.rand(40, 3) < 0.5
     scores.requires_grad_()
-    align = SemiSampled(drawn)
+    align = Hard("sample", drawn=drawn)
     out = align(scores, mask)
     soft, (_, log_prob, entropy) = Softmax()(scores, mask).weights, Hard("sample").eval()(scores, mask)
     assert torch.equal(align.expected, soft)
@@ -219,11 +219,13 @@ def test_semi_sampled_is_each_of_its_parts() -> None:
     assert (gradient[~drawn & (mask.sum(-1) > 1)] != 0).any()
 
 
-def test_semi_sampled_through_attend() -> None:
+def test_some_queries_draw_through_attend() -> None:
     query, keys, drawn = torch.randn(2, 3, 4), torch.randn(2, 5, 4), torch.tensor([[True, False, True]] * 2)
-    align = SemiSampled(drawn)
+    align = Hard("sample", drawn=drawn)
     out = attend(query, keys, keys, align=align)
     assert torch.equal(out.context, out.weights @ keys)
     torch.testing.assert_close(align.expected, attend(query, keys, keys).weights)
-    with pytest.raises(ConfigError, match=r"SemiSampled drawn: got torch\.float32; expected torch\.bool"):
-        SemiSampled(torch.ones(2, 3))
+    with pytest.raises(ConfigError, match=r"Hard drawn: got torch\.float32, estimator 'sample'; expected torch\.bool"):
+        Hard("sample", drawn=torch.ones(2, 3))
+    with pytest.raises(ConfigError, match=r"Hard drawn: got torch\.bool, estimator 'gumbel'"):
+        Hard("gumbel", drawn=drawn)

@@ -13,7 +13,7 @@ from torch.testing import assert_close
 
 from regard.attention import ALiBi, Attention, Cache, Mask, MultiHead, Trace, attend, trace
 from regard.attention.tracing import record_path
-from regard.base import ConfigError, RegardError, ShapeError
+from regard.base import ConfigError, MaskError, RegardError, ShapeError
 
 
 class Block(nn.Module):
@@ -347,8 +347,8 @@ def test_nested_traces_both_see() -> None:
 
 def test_an_exception_ends_the_trace() -> None:
     x = torch.randn(1, 3, 4)
-    with pytest.raises(ShapeError), trace() as seen:
-        attend(x, attend(x, x, x).context, x[:, :2])
+    with pytest.raises(MaskError), trace() as seen:
+        attend(x, attend(x, x, x).context, x, mask=x[0, 0])
     attend(x, x, x)
     assert len(seen["attend"].calls) == 1
 

@@ -6,7 +6,7 @@ Any callable `(scores, mask) -> weights` is an alignment too.
 
 from regard.align.align import Align, Alignment
 from regard.align.gate import Sigmoid, sigmoid
-from regard.align.hard import ESTIMATORS, Hard, SemiSampled
+from regard.align.hard import ESTIMATORS, Hard
 from regard.align.local import LocalMonotonic, LocalPredictive
 from regard.align.monotonic import Monotonic, monotonic
 from regard.align.normalize import Normalize, normalize
@@ -38,7 +38,6 @@ __all__ = [
     "LocalPredictive",
     "Monotonic",
     "Normalize",
-    "SemiSampled",
     "Sigmoid",
     "Softmax",
     "Sparsemax",

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from regard.align.align import Align, Alignment, blank, rows
-from regard.align.softmax import Softmax
+from regard.align.softmax import softmax
 from regard.base import ConfigError
 
 Estimator = Literal["argmax", "straight_through", "gumbel", "gumbel_straight_through", "sample"]
@@ -37,19 +37,30 @@ def _gumbel(scores: Tensor) -> Tensor:
 class Hard(Align):
     """One key per query. With `"sample"` the result carries `log_prob` of the choice and `entropy`, [*b q] each.
 
+    `drawn` [*b q], for `"sample"`, makes it soft attention where it is False (Xu et al. 2015, section 4.1): these
+    queries get the softmax of their scores, and 0 as `log_prob`. After a call, `expected` has the softmax of all
+    queries. Such an object belongs to one batch.
+
     >>> align = Hard("sample").eval()
     >>> weights, log_prob, entropy = align(torch.tensor([[0.0, 0.0, 1.0]]))
     >>> weights, log_prob.exp()
     (tensor([[0., 0., 1.]]), tensor([0.5761]))
     """
 
-    def __init__(self, estimator: Estimator = "argmax", *, temperature: float = 1.0) -> None:
+    expected: Tensor | None = None  # [*b q k], of the last call, where `drawn` says who draws
+
+    def __init__(
+        self, estimator: Estimator = "argmax", *, temperature: float = 1.0, drawn: Tensor | None = None
+    ) -> None:
         super().__init__()
         if estimator not in ESTIMATORS:
             raise ConfigError("Hard estimator", got=repr(estimator), expected=f"one of {', '.join(ESTIMATORS)}")
         if not temperature > 0:
             raise ConfigError("Hard temperature", got=temperature, expected="more than 0", cure="0.5 to 1 works well")
-        self.estimator, self.temperature = estimator, temperature
+        if drawn is not None and (estimator != "sample" or drawn.dtype != torch.bool):
+            got = f"{drawn.dtype}, estimator {estimator!r}"
+            raise ConfigError("Hard drawn", got=got, expected="torch.bool, for the estimator 'sample'")
+        self.estimator, self.temperature, self.drawn = estimator, temperature, drawn
 
     def forward(self, scores: Tensor, mask: Tensor | None = None) -> Alignment:
         """One-hot weights (relaxed for `"gumbel"` in training); zeros in an empty row."""
@@ -58,7 +69,8 @@ class Hard(Align):
         dtype = scores.dtype
         if self.estimator == "sample":
             choice = _one_hot((filled + _gumbel(filled) if self.training else filled).detach())
-            return self._with_log_prob(choice, filled, allowed, dtype)
+            alignment = self._with_log_prob(choice, filled, allowed, dtype)
+            return alignment if self.drawn is None else self._where_drawn(alignment, softmax(scores, mask))
         if not self.training or self.estimator == "argmax":
             return Alignment(blank(_one_hot(filled.detach()), allowed, dtype))
         noisy = filled + _gumbel(filled)
@@ -75,37 +87,13 @@ class Hard(Align):
         entropy = -(weights * log_weights).sum(-1)
         return Alignment(blank(choice, allowed, dtype), log_prob, entropy)
 
+    def _where_drawn(self, sampled: Alignment, expected: Tensor) -> Alignment:
+        assert self.drawn is not None
+        assert sampled.log_prob is not None
+        self.expected = expected
+        weights = torch.where(self.drawn.unsqueeze(-1), sampled.weights, expected)
+        return Alignment(weights, sampled.log_prob.masked_fill(~self.drawn, 0.0), sampled.entropy)
+
     def extra_repr(self) -> str:
         """Estimator, and temperature where it matters."""
         return repr(self.estimator) + (f", temperature={self.temperature}" if "gumbel" in self.estimator else "")
-
-
-class SemiSampled(Align):
-    """Hard attention for some queries and soft attention for the others (Xu et al. 2015, section 4.1).
-
-    `drawn` [*b q] is True where a key is sampled; `log_prob` is 0 for the other queries. After a call, `expected` has
-    the soft weights of all queries. So the object belongs to one batch, and a model makes a new one for each.
-
-    >>> align = SemiSampled(torch.tensor([True, False]))
-    >>> weights, log_prob, _ = align(torch.tensor([[0.0, 0.0], [0.0, 0.0]]))
-    >>> weights[0].sum(), weights[1], log_prob, align.expected[0]
-    (tensor(1.), tensor([0.5000, 0.5000]), tensor([-0.6931,  0.0000]), tensor([0.5000, 0.5000]))
-    """
-
-    expected: Tensor | None = None  # [*b q k], of the last call
-
-    def __init__(self, drawn: Tensor, *, sample: Align | None = None, soft: Align | None = None) -> None:
-        super().__init__()
-        if drawn.dtype != torch.bool:
-            raise ConfigError("SemiSampled drawn", got=drawn.dtype, expected="torch.bool, True where a key is sampled")
-        self.drawn = drawn
-        self.sample = Hard("sample") if sample is None else sample
-        self.soft = Softmax() if soft is None else soft
-
-    def forward(self, scores: Tensor, mask: Tensor | None = None) -> Alignment:
-        """One-hot weights where `drawn`, soft ones elsewhere."""
-        self.expected = self.soft(scores, mask).weights
-        sampled = self.sample(scores, mask)
-        assert sampled.log_prob is not None
-        weights = torch.where(self.drawn.unsqueeze(-1), sampled.weights, self.expected)
-        return Alignment(weights, sampled.log_prob.masked_fill(~self.drawn, 0.0), sampled.entropy)

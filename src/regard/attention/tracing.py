@@ -27,7 +27,7 @@ _ACTIVE: ContextVar[tuple["Trace", ...]] = ContextVar("regard_trace", default=()
 
 
 @runtime_checkable
-class Beside(Protocol):
+class LaterWeights(Protocol):
     """A call of attention that can say its weights later."""
 
     @property
@@ -302,19 +302,19 @@ def watched(module: nn.Module | None) -> bool:
 def record(
     module: nn.Module | None,
     weights: Tensor | None,
-    beside: Beside | None = None,
+    later: LaterWeights | None = None,
     *,
     heads: bool = False,
 ) -> None:
-    """Hand the weights of a layer to the traces that want them; `beside(rows, heads)` makes those of a fused pass."""
-    known = weights if weights is not None else cast(Beside, beside).query
+    """Hand the weights of a layer to the traces that want them; `later(rows, heads)` makes those of a fused pass."""
+    known = weights if weights is not None else cast(LaterWeights, later).query
     _refuse_meta(known)
     *lead, num_queries, _ = known.shape
     for seen in _ACTIVE.get():
         if not seen._wants(module):
             continue
         rows, some = seen._chosen(num_queries, lead[-1] if heads else None)
-        kept = cast(Beside, beside)(rows, some) if weights is None else _selected(weights, rows, some)
+        kept = cast(LaterWeights, later)(rows, some) if weights is None else _selected(weights, rows, some)
         seen._record(module, heads, rows).calls.append(_array(kept))
 
 

@@ -22,7 +22,7 @@ AT_ONCE = 2**25  # numbers in a block of scores, or of the sums inside an additi
 
 
 @torch.no_grad()
-def weights_beside(
+def recompute_weights(
     query: Tensor,
     keys: Tensor | Prepared,
     values: Tensor,

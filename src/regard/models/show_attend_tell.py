@@ -13,9 +13,9 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
-from regard.align import Hard, SemiSampled
+from regard.align import Hard
 from regard.attention import Attention, AttentionOutput
-from regard.attention.attention import CallOptions
+from regard.attention.output import CallOptions
 from regard.base import ConfigError, ShapeError, check_settings
 from regard.base.ranges import OneOf, Range, Share, UpToOne, Vocabulary, Weight, Width
 from regard.decode import Shared, Step
@@ -246,13 +246,15 @@ class ShowAttendTell(nn.Module):
             written.append(state.hidden)
             contexts.append(context)
             looks.append(look)
-            if attention is not None and isinstance(attention.align, SemiSampled):
+            if drawn is not None and attention is not None:
                 expected.append(attention.align.expected)
         logits = self._logits(words, torch.stack(written, 1), torch.stack(contexts, 1), each)
         weights, log_prob, entropy = (
             _stacked([getattr(look, name) for look in looks]) for name in ("weights", "log_prob", "entropy")
         )
-        return Captioned(logits, weights, _stacked(expected) if expected else weights, log_prob, entropy, self.baseline)
+        return Captioned(
+            logits, weights, weights if drawn is None else _stacked(expected), log_prob, entropy, self.baseline
+        )
 
     def _advance(
         self,
@@ -289,7 +291,7 @@ class ShowAttendTell(nn.Module):
         if self.attention is None or self.sample is None:
             return self.attention
         if drawn is not None:
-            return Attention(self.attention.score, SemiSampled(drawn, sample=self.sample, soft=self.attention.align))
+            return Attention(self.attention.score, Hard("sample", drawn=drawn))
         return Attention(self.attention.score, Hard("argmax")) if places.at_test == "argmax" else self.attention
 
     def _logits(

@@ -192,7 +192,8 @@ class StepGRU:
         steps, rows, width = known.shape
         of_known, of_late = torch.split(cell.weight_ih, [width, cell.input_size - width], 1)
         self._to_input = StepLinear(of_late, F.linear(known, of_known, cell.bias_ih), shape=(steps, rows))
-        weight, bias = cell.weight_hh, cell.bias_hh
+        weight: Tensor = cell.weight_hh
+        bias: Tensor = cell.bias_hh
         if beside is not None:
             weight, bias = torch.cat([weight, beside]), F.pad(bias, (0, len(beside)))
         self._to_gates = StepLinear(weight, bias, shape=(steps, rows))

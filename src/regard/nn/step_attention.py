@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regard.align import Softmax
 from regard.attention import Attention, Mask
-from regard.attention.attention import CallOptions
+from regard.attention.output import CallOptions
 from regard.attention.tracing import watched
 from regard.kernels import reasons_against_triton
 from regard.kernels.additive import WIDEST_SINGLE
