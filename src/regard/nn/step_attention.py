@@ -16,8 +16,8 @@ from regard.attention import Attention, Mask
 from regard.attention.output import CallOptions
 from regard.attention.tracing import watched
 from regard.kernels import reasons_against_triton
-from regard.kernels.additive import WIDEST_SINGLE
 from regard.kernels.derivatives import transformed
+from regard.kernels.limits import WIDEST_SINGLE
 from regard.score import Additive, Concat, Dot, General, Prepared, ScaledDot, Score, additive
 from regard.score.score import AdditiveForm
 
