@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.align.align import Align, Alignment, blank, rows
+from regard.align.align import Align, Alignment, masked_scores, zero_masked
 
 
 def sigmoid(
@@ -17,8 +17,8 @@ def sigmoid(
     """
     if mask is None and not offset and scores.shape[-1] > 0:  # each key is judged alone, so −∞ and +∞ need no care
         return torch.sigmoid(scores)
-    filled, allowed = rows(scores, mask)
-    return blank(torch.sigmoid(filled + offset), allowed, scores.dtype)
+    filled, allowed = masked_scores(scores, mask)
+    return zero_masked(torch.sigmoid(filled + offset), allowed, scores.dtype)
 
 
 class Sigmoid(Align):

@@ -16,7 +16,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from regard.align.align import Align, Alignment, blank, rows
+from regard.align.align import Align, Alignment, masked_scores, zero_masked
 from regard.align.softmax import softmax
 from regard.base import ConfigError
 
@@ -64,7 +64,7 @@ class Hard(Align):
 
     def forward(self, scores: Tensor, mask: Tensor | None = None) -> Alignment:
         """One-hot weights (relaxed for `"gumbel"` in training); zeros in an empty row."""
-        filled, allowed = rows(scores, mask)
+        filled, allowed = masked_scores(scores, mask)
         filled = filled - filled.amax(-1, keepdim=True).detach()  # noise must not drown in large scores
         dtype = scores.dtype
         if self.estimator == "sample":
@@ -72,20 +72,20 @@ class Hard(Align):
             alignment = self._with_log_prob(choice, filled, allowed, dtype)
             return alignment if self.drawn is None else self._where_drawn(alignment, softmax(scores, mask))
         if not self.training or self.estimator == "argmax":
-            return Alignment(blank(_one_hot(filled.detach()), allowed, dtype))
+            return Alignment(zero_masked(_one_hot(filled.detach()), allowed, dtype))
         noisy = filled + _gumbel(filled)
         soft = filled.softmax(-1) if self.estimator == "straight_through" else (noisy / self.temperature).softmax(-1)
         if self.estimator == "gumbel":
-            return Alignment(blank(soft, allowed, dtype))
-        return Alignment(blank(_one_hot(noisy.detach()) + (soft - soft.detach()), allowed, dtype))
+            return Alignment(zero_masked(soft, allowed, dtype))
+        return Alignment(zero_masked(_one_hot(noisy.detach()) + (soft - soft.detach()), allowed, dtype))
 
     @staticmethod
     def _with_log_prob(choice: Tensor, filled: Tensor, allowed: Tensor, dtype: torch.dtype) -> Alignment:
         log_weights = filled.log_softmax(-1).masked_fill(~allowed, 0.0)  # no −∞ · 0, forward or backward
-        weights = blank(log_weights.exp(), allowed, filled.dtype)
+        weights = zero_masked(log_weights.exp(), allowed, filled.dtype)
         log_prob = (choice * log_weights).sum(-1)
         entropy = -(weights * log_weights).sum(-1)
-        return Alignment(blank(choice, allowed, dtype), log_prob, entropy)
+        return Alignment(zero_masked(choice, allowed, dtype), log_prob, entropy)
 
     def _where_drawn(self, sampled: Alignment, expected: Tensor) -> Alignment:
         assert self.drawn is not None

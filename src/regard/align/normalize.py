@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.align.align import Align, Alignment, blank, rows
+from regard.align.align import Align, Alignment, masked_scores, zero_masked
 
 
 def normalize(scores: Float[Tensor, "*b q k"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*b q k"]:
@@ -17,7 +17,7 @@ def normalize(scores: Float[Tensor, "*b q k"], mask: Bool[Tensor, "..."] | None 
             [0.0000, 1.0000],
             [0.0000, 0.0000]])
     """
-    _, allowed = rows(scores, mask)
+    _, allowed = masked_scores(scores, mask)
     wide = scores.to(torch.promote_types(scores.dtype, torch.float32))
     hit = (wide == math.inf) & allowed
     positive = wide.masked_fill(hit | ~allowed | (wide <= 0), 0.0)
@@ -27,7 +27,7 @@ def normalize(scores: Float[Tensor, "*b q k"], mask: Bool[Tensor, "..."] | None 
     total = positive.sum(-1, keepdim=True)
     share = positive / total.masked_fill(total == 0, 1.0)
     hits = hit.sum(-1, keepdim=True)
-    return blank(torch.where(hits > 0, hit / hits.clamp(min=1), share), allowed, scores.dtype)
+    return zero_masked(torch.where(hits > 0, hit / hits.clamp(min=1), share), allowed, scores.dtype)
 
 
 class Normalize(Align):

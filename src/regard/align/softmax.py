@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.align.align import Align, Alignment, blank, rows
+from regard.align.align import Align, Alignment, masked_scores, zero_masked
 from regard.base import ConfigError
 
 
@@ -21,11 +21,11 @@ def softmax(
             [0.5000, 0.5000, 0.0000],
             [0.0000, 0.0000, 0.0000]])
     """
-    filled, allowed = rows(scores, mask)
+    filled, allowed = masked_scores(scores, mask)
     if temperature != 1.0:
         filled = (filled - filled.amax(-1, keepdim=True).detach()) / temperature  # a large score stays finite
         filled = filled.masked_fill(~allowed, torch.finfo(filled.dtype).min)  # and a masked one low, if T is large
-    return blank(filled.softmax(-1), allowed, scores.dtype)
+    return zero_masked(filled.softmax(-1), allowed, scores.dtype)
 
 
 class Softmax(Align):

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.align.align import Align, Alignment, blank, rows
+from regard.align.align import Align, Alignment, masked_scores, zero_masked
 from regard.base import ConfigError, ShapeError
 
 BISECTIONS, NEWTON_STEPS = 16, 8
@@ -23,7 +23,7 @@ def sparsemax(scores: Float[Tensor, "*b q k"], mask: Bool[Tensor, "..."] | None 
     >>> sparsemax(torch.tensor([[-2.0, 0.0, 0.5]]))
     tensor([[0.0000, 0.2500, 0.7500]])
     """
-    filled, allowed = rows(scores, mask)
+    filled, allowed = masked_scores(scores, mask)
     z = (filled - filled.amax(-1, keepdim=True).detach()).clamp(min=-2.0)  # nothing below max − 1 has weight
     with torch.no_grad():
         ordered = z.sort(-1, descending=True).values
@@ -32,7 +32,7 @@ def sparsemax(scores: Float[Tensor, "*b q k"], mask: Bool[Tensor, "..."] | None 
         size = (1 + count * ordered > sums).sum(-1, keepdim=True)  # of the support
         support = z > (sums.gather(-1, (size - 1).clamp(min=0)) - 1) / size
     threshold = (z.masked_fill(~support, 0.0).sum(-1, keepdim=True) - 1) / support.sum(-1, keepdim=True)
-    return blank((z - threshold).masked_fill(~support, 0.0).clamp(min=0.0), allowed, scores.dtype)
+    return zero_masked((z - threshold).masked_fill(~support, 0.0).clamp(min=0.0), allowed, scores.dtype)
 
 
 def entmax(
@@ -60,7 +60,7 @@ def entmax(
 
 
 def _entmax(scores: Tensor, mask: Tensor | None, alpha: float | Tensor) -> Tensor:
-    filled, allowed = rows(scores, mask)
+    filled, allowed = masked_scores(scores, mask)
     z = filled - filled.amax(-1, keepdim=True).detach()  # the largest weight now has 1 + (α−1)(0 − μ) ≤ 1, so μ ≥ 0
     power = alpha.to(z.dtype) - 1 if isinstance(alpha, Tensor) else alpha - 1
     with torch.no_grad():
@@ -68,7 +68,7 @@ def _entmax(scores: Tensor, mask: Tensor | None, alpha: float | Tensor) -> Tenso
     for _ in range(2):  # at the solution already: one step makes the first derivative exact, two the second
         weights = _exponential(z - shift, power)
         shift = shift + (weights.sum(-1, keepdim=True) - 1) / _slope(weights, power)
-    return blank(_exponential(z - shift, power), allowed, scores.dtype)
+    return zero_masked(_exponential(z - shift, power), allowed, scores.dtype)
 
 
 def _exponential(x: Tensor, power: float | Tensor) -> Tensor:

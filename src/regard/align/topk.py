@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.align.align import Align, Alignment, base_of, hand_on, joined, rows
+from regard.align.align import Align, Alignment, align_with, base_of, joined, masked_scores
 from regard.align.softmax import Softmax
 from regard.base import ConfigError
 
@@ -20,7 +20,7 @@ def top_k(
     >>> top_k(torch.tensor([[0.1, 0.3, 0.2]]), k=2).int()
     tensor([[0, 1, 1]], dtype=torch.int32)
     """
-    filled, allowed = rows(scores, mask)
+    filled, allowed = masked_scores(scores, mask)
     best = filled.topk(min(k, scores.shape[-1]), dim=-1).indices
     return torch.zeros_like(allowed).scatter(-1, best, True) & allowed
 
@@ -38,7 +38,7 @@ class TopK(Align):
 
     def forward(self, scores: Tensor, mask: Tensor | None = None, **history: Any) -> Alignment:
         """The alignment of the k best keys."""
-        return hand_on(self.base, scores, top_k(scores, mask, k=self.k), history)
+        return align_with(self.base, scores, top_k(scores, mask, k=self.k), history)
 
     def extra_repr(self) -> str:
         """How many keys."""

@@ -11,7 +11,7 @@ from regard.base import ConfigError, RegardError, check_installed, read_json, to
 from regard.models import MODELS
 from regard.recipes.figures import SHOWN, data_name
 from regard.tasks import Progress
-from regard.train.records import METRICS, read_records
+from regard.train.metrics_log import METRICS, read_records
 from regard.viz import RunReport, Sample, report_page
 from regard.viz.embed import Picture, PlaceMap
 

@@ -361,10 +361,10 @@ def _there(asked: Sequence[int] | None, size: int) -> list[int] | None:
     return [number % size for number in asked if -size <= number < size]
 
 
-def _are_numbers(name: str, given: Sequence[Any]) -> bool:
-    kinds = {isinstance(each, int | np.integer) and not isinstance(each, bool) for each in given}
+def _are_numbers(name: str, values: Sequence[Any]) -> bool:
+    kinds = {isinstance(each, int | np.integer) and not isinstance(each, bool) for each in values}
     if len(kinds) > 1:
-        raise ConfigError(f"trace {name}", got=repr(given), expected="labels, or whole numbers, not both")
+        raise ConfigError(f"trace {name}", got=repr(values), expected="labels, or whole numbers, not both")
     return kinds == {True}
 
 

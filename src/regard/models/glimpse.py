@@ -87,7 +87,7 @@ class Core(nn.Module):
 
     def forward(self, glimpses: Float[Tensor, "b t g"], state: tuple[Tensor, ...]) -> Float[Tensor, "b t d"]:
         """What is read of the states after each of several glimpses."""
-        start = tuple(part.unsqueeze(0) for part in state)
+        start = tuple(each.unsqueeze(0) for each in state)
         hidden: Tensor = self.layer(glimpses, start if isinstance(self.layer, nn.LSTM) else start[0])[0]
         return hidden
 
@@ -102,8 +102,8 @@ class LocationNetwork(nn.Module):
     def __init__(self, hidden_dim: int, *, middle_dim: int | None = None) -> None:
         super().__init__()
         last = nn.Linear(hidden_dim if middle_dim is None else middle_dim, 2)
-        parts = [last] if middle_dim is None else [nn.Linear(hidden_dim, middle_dim), nn.ReLU(), last]
-        self.layers = nn.Sequential(*parts)
+        layers = [last] if middle_dim is None else [nn.Linear(hidden_dim, middle_dim), nn.ReLU(), last]
+        self.layers = nn.Sequential(*layers)
 
     def forward(self, hidden: Float[Tensor, "*b d"]) -> Float[Tensor, "*b 2"]:
         """In float32, whatever the state is in."""

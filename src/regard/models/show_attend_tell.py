@@ -114,7 +114,7 @@ class ShowAttendTell(nn.Module):
                 config.score, align, query_dim=hidden, key_dim=width, hidden_dim=config.align_dim
             )
             _check_history(self.attention.score, self.attention.align)
-        self.sample = Hard("sample") if config.align == "sample" and not config.mean_pooled else None
+        self.is_hard = config.align == "sample" and not config.mean_pooled
         self.start_hidden, self.start_cell = _start(width, hidden), _start(width, hidden)  # f_init,h and f_init,c
         self.word_gates = nn.Linear(embed, 4 * hidden)  # T, the columns of E y; with the bias
         self.state_gates = nn.Linear(hidden + width, 4 * hidden, bias=False)  # T, those of h and ẑ
@@ -124,7 +124,7 @@ class ShowAttendTell(nn.Module):
         self.to_logits = nn.Linear(embed, config.vocabulary)  # L_o
         self.dropout, self.embed_dropout = Dropout(config.dropout), Dropout(config.embed_dropout)
         self.feature_dropout = Dropout(config.feature_dropout)
-        self.baseline = None if self.sample is None else MovingBaseline(decay=0.9)
+        self.baseline = MovingBaseline(decay=0.9) if self.is_hard else None
         self._initialise()
 
     def _initialise(self) -> None:
@@ -148,7 +148,7 @@ class ShowAttendTell(nn.Module):
     @property
     def at_test(self) -> AtTest | None:
         """Where hard attention looks in evaluation; None for a model that draws no places."""
-        return None if self.sample is None else self.config.at_test
+        return self.config.at_test if self.is_hard else None
 
     def see(self, images: Shaped[Tensor, "b 3 h w"]) -> Float[Tensor, "b k d"]:
         """Features of pictures (0 to 255), by the encoder inside."""
@@ -186,7 +186,7 @@ class ShowAttendTell(nn.Module):
 
         `at_test` says where hard attention looks in evaluation; None is as `config.at_test` has it.
         """
-        if at_test is not None and self.sample is None:
+        if at_test is not None and not self.is_hard:
             got, cure = f"places={at_test!r}, model.align={self.config.align!r}", "leave places out"
             raise ConfigError("only hard attention chooses where to look", got=got, cure=cure)
         at_test = _checked(at_test or self.config.at_test)
@@ -220,20 +220,20 @@ class ShowAttendTell(nn.Module):
         drawn ones, and with the same dropout, so that they differ by the places alone. `at_test`: see
         `init_state`.
         """
-        if in_pairs and self.sample is None:
+        if in_pairs and not self.is_hard:
             raise ConfigError(
                 "only hard attention draws places", got=self.config.align, expected="model.align='sample'"
             )
         captions = _captions_each(features, inputs)
         state = self.init_state(self.encode(features), at_test=at_test)
-        hidden, cell = (part.repeat_interleave(captions, 0) for part in (state.hidden, state.cell))
+        hidden, cell = (each.repeat_interleave(captions, 0) for each in (state.hidden, state.cell))
         state = State(hidden, cell, state.places)
         each = captions // 2 if in_pairs else None
         words = _thinned(self.embed_dropout, self.embedding(inputs), each)
         gates = self.word_gates(words)
         weight = self.state_gates.weight.to(_dtype(self.state_gates.weight))  # cast once, not at every word
         drawn = None  # [a w]: which captions see drawn places
-        if self.sample is not None and self.training:
+        if self.is_hard and self.training:
             if in_pairs:
                 drawn = (torch.arange(captions, device=inputs.device) >= captions // 2).expand(len(features), captions)
             else:
@@ -288,7 +288,7 @@ class ShowAttendTell(nn.Module):
 
     def _way_to_look(self, places: Places, drawn: Bool[Tensor, "a w"] | None) -> Attention | None:
         """The attention of this model (13), or with its score one place at a time (8): `drawn` says for whom."""
-        if self.attention is None or self.sample is None:
+        if self.attention is None or not self.is_hard:
             return self.attention
         if drawn is not None:
             return Attention(self.attention.score, Hard("sample", drawn=drawn))
@@ -327,9 +327,9 @@ def _dtype(weight: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
 
 
-def _stacked(parts: list[Tensor | None]) -> Tensor | None:
+def _stacked(tensors: list[Tensor | None]) -> Tensor | None:
     """[a w …] of each word → [b t …], b = a · w."""
-    real = [part.flatten(0, 1) for part in parts if part is not None]
+    real = [tensor.flatten(0, 1) for tensor in tensors if tensor is not None]
     return torch.stack(real, 1) if real else None
 
 
@@ -358,11 +358,11 @@ def _checked(at_test: AtTest, name: str = "places") -> AtTest:
     return at_test
 
 
-def _check_history(*parts: object) -> None:
-    for part in parts:
-        if needs := getattr(part, "needs", ()):
+def _check_history(*chosen: object) -> None:
+    for each in chosen:
+        if needs := getattr(each, "needs", ()):
             raise ConfigError(
                 "captions look at pictures, which have no order",
-                got=f"{type(part).__name__}, which needs {', '.join(needs)}",
+                got=f"{type(each).__name__}, which needs {', '.join(needs)}",
                 expected="a score and an alignment without history",
             )

@@ -19,7 +19,7 @@ from regard.align import Softmax
 from regard.attention import Attention
 from regard.base import ConfigError, ShapeError, did_you_mean
 from regard.score import Dot, Prepared, ScaledDot, Score
-from regard.score.score import product, wide
+from regard.score.score import product, to_float32
 
 KINDS = ("gaussian", "embedded_gaussian", "dot", "concatenation")
 
@@ -50,7 +50,7 @@ class Concatenation(Score):
 
     def compare(self, query: Tensor, keys: Tensor) -> Tensor:
         """Scores of queries against prepared keys."""
-        return torch.relu(product(query, self.weight[:1]) + wide(keys).mT)
+        return torch.relu(product(query, self.weight[:1]) + to_float32(keys).mT)
 
 
 class NonLocal(nn.Module):

@@ -82,15 +82,15 @@ class StackedLSTM(nn.Module):
         return x, torch.stack([torch.stack(hidden, 1), torch.stack(cells, 1)], 1)
 
     def _run(self, layer: int, x: Float[Tensor, "b t d"]) -> tuple[Float[Tensor, "b t h"], Float[Tensor, "b h"]]:
-        parts = _parts(self.layers, layer)
+        weights = _weights_of(self.layers, layer)
         size = self.layers.hidden_size
-        column = parts[0].new_zeros(4, size, _HOLD_WIDTH)  # gates of torch: input, forget, cell, output
+        column = weights[0].new_zeros(4, size, _HOLD_WIDTH)  # gates of torch: input, forget, cell, output
         column[0, :, 0], column[1, :, 0] = -_HOLD, _HOLD
-        parts[0] = torch.cat([parts[0], column.flatten(0, 1)], 1)
-        flat = torch.split(torch.cat([part.flatten() for part in parts]), [part.numel() for part in parts])
-        parts = [piece.view_as(part) for piece, part in zip(flat, parts, strict=True)]  # one buffer, as cuDNN wants it
+        weights[0] = torch.cat([weights[0], column.flatten(0, 1)], 1)
+        flat = torch.split(torch.cat([weight.flatten() for weight in weights]), [weight.numel() for weight in weights])
+        weights = [piece.view_as(weight) for piece, weight in zip(flat, weights, strict=True)]  # one buffer for cuDNN
         start = x.new_zeros(1, x.shape[0], size)
-        outputs, _, cell = torch.lstm(x, (start, start), parts, True, 1, 0.0, self.training, False, True)
+        outputs, _, cell = torch.lstm(x, (start, start), weights, True, 1, 0.0, self.training, False, True)
         return outputs, cell.squeeze(0)
 
 
@@ -110,13 +110,13 @@ def run_lstm(layers: nn.LSTM, x: Float[Tensor, "n t d"], state: LSTMState) -> tu
     for layer in range(layers.num_layers):
         if layer > 0:
             x = F.dropout(x, layers.dropout, layers.training)
-        parts, start = _parts(layers, layer), (state.hidden[:, layer], state.cell[:, layer])
+        weights, start = _weights_of(layers, layer), (state.hidden[:, layer], state.cell[:, layer])
         if x.shape[1] == 1:
-            last, cell = torch.lstm_cell(x.squeeze(1), start, *parts)
+            last, cell = torch.lstm_cell(x.squeeze(1), start, *weights)
             x = last.unsqueeze(1)
         else:
-            begin = tuple(part.unsqueeze(0).contiguous() for part in start)
-            x, last, cell = torch.lstm(x, begin, parts, True, 1, 0.0, layers.training, False, True)
+            begin = tuple(each.unsqueeze(0).contiguous() for each in start)
+            x, last, cell = torch.lstm(x, begin, weights, True, 1, 0.0, layers.training, False, True)
             last, cell = last.squeeze(0), cell.squeeze(0)
         hidden.append(last)
         cells.append(cell)
@@ -135,7 +135,7 @@ class StepLSTM:
         self.layers, self.hidden, self.cells = layers, list(state.hidden.unbind(1)), list(state.cell.unbind(1))
         (steps, rows, early), self._products, self._addends = known.shape, [], []
         for layer in range(layers.num_layers):
-            of_input, of_hidden, *biases = _parts(layers, layer)
+            of_input, of_hidden, *biases = _weights_of(layers, layer)
             bias: Tensor | None = biases[0] + biases[1]
             if layer == 0:
                 first, of_input = torch.split(of_input, [early, of_input.shape[1] - early], 1)
@@ -217,7 +217,7 @@ class StepGRU:
 def lstm_step(
     one: Float[Tensor, "n g"], other: Float[Tensor, "n g"], cell: Float[Tensor, "n h"]
 ) -> tuple[Float[Tensor, "n h"], Float[Tensor, "n h"]]:
-    """h and c after one step of an LSTM, from two parts of its gates [n 4h], to be added; torch's order: i, f, g, o."""
+    """h and c after one step of an LSTM, from two addends of its gates [n 4h], in torch's order: i, f, g, o."""
     cell = cell.to(one.dtype)
     if one.is_cuda:  # one kernel
         hidden, cell, _ = torch.ops.aten._thnn_fused_lstm_cell(one, other, cell)
@@ -230,7 +230,7 @@ def lstm_step(
 def gru_step(
     from_input: Float[Tensor, "n g"], from_hidden: Float[Tensor, "n g"], hidden: Float[Tensor, "n h"]
 ) -> Float[Tensor, "n h"]:
-    """h after one step of a GRU, from both parts of its gates [n 3h], biases included, in torch's order: r, z, n."""
+    """h after one step of a GRU, from both addends of its gates [n 3h], biases included, in torch's order: r, z, n."""
     hidden = hidden.to(from_input.dtype)
     if from_input.is_cuda:  # one kernel
         result: Tensor = torch.ops.aten._thnn_fused_gru_cell(from_input, from_hidden, hidden)[0]
@@ -242,5 +242,5 @@ def gru_step(
     return torch.lerp(torch.tanh(torch.addcmul(new, reset, new_too)), hidden, keep)
 
 
-def _parts(layers: nn.LSTM, layer: int) -> list[Tensor]:
+def _weights_of(layers: nn.LSTM, layer: int) -> list[Tensor]:
     return [getattr(layers, f"{name}_l{layer}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]

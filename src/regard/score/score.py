@@ -80,7 +80,7 @@ class Score(nn.Module):
         return self.compare(query, prepared.keys, **history)
 
 
-def wide(x: Tensor) -> Tensor:
+def to_float32(x: Tensor) -> Tensor:
     """x in float32 or better, in which scores are formed: in half precision large ones overflow and near ones tie."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
