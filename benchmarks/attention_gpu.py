@@ -28,7 +28,7 @@ from triton.testing import do_bench, do_bench_cudagraph
 
 from regard import attend
 from regard.align import Softmax
-from regard.attention.weights import weights_beside
+from regard.attention.weights import recompute_weights
 from regard.kernels.additive import fused_additive
 from regard.kernels.dot_weights import dot_weights
 from regard.kernels.unit import unit_rows
@@ -338,8 +338,8 @@ def passed(gate: Callable[..., None], *given: object) -> bool:
 def gate_weights(query: Tensor, keys: Tensor, values: Tensor, rows: list[int]) -> None:
     """Some rows, and all weights, of two heads against float64, beside a softmax of all scores in their precision."""
     score, align, scale = ScaledDot(), Softmax(), 1 / math.sqrt(query.shape[-1])
-    some = weights_beside(query, keys, values, score, align, None, None, rows=rows)
-    every = weights_beside(query[:1, :2], keys[:1, :2], values[:1, :2], score, align, None, None)
+    some = recompute_weights(query, keys, values, score, align, None, None, rows=rows)
+    every = recompute_weights(query[:1, :2], keys[:1, :2], values[:1, :2], score, align, None, None)
     found = {"16 rows": {"weights": some[:1, :2]}, "all": {"weights": every[..., rows, :]}}
     plain = {"weights": (query[:1, :2, rows] @ keys[:1, :2].mT).mul_(scale).softmax(-1)}
     exact = {"weights": ((query[:1, :2, rows].double() @ keys[:1, :2].double().mT) * scale).softmax(-1)}
@@ -356,11 +356,11 @@ def weights_part(batch: int = 4, heads: int = 16, length: int = 8192, width: int
     if not passed(gate_weights, query, keys, values, rows):
         return
     plain = milliseconds(lambda: attend(query, keys, values, need_weights=False))
-    extra = milliseconds(lambda: weights_beside(query, keys, values, score, align, None, None, rows=rows))
+    extra = milliseconds(lambda: recompute_weights(query, keys, values, score, align, None, None, rows=rows))
     print(
         f"weights {shape}: pass {plain:.3f} ms; 16 rows of every head {extra:.3f} ms more, {100 * extra / plain:.1f} %"
     )
-    whole = milliseconds(lambda: weights_beside(query, keys, values, score, align, None, None))
+    whole = milliseconds(lambda: recompute_weights(query, keys, values, score, align, None, None))
     naive = milliseconds(lambda: (query @ keys.mT).mul_(1 / math.sqrt(width)).softmax(-1))
     print(f"  all: {whole:.2f} ms; softmax(QKᵀ) in bfloat16 {naive:.2f} ms; {whole / naive:.2f} ×")
     keep("weights", "x".join(map(str, shape)), "16 rows; all", forward=extra, both=whole, rate=whole / naive)

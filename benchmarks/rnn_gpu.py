@@ -42,7 +42,7 @@ def plain_bahdanau(self: Bahdanau, source: Tensor, lengths: Tensor, inputs: Tens
     words = self.target(inputs)
     hidden, contexts = [], []
     for word in words.unbind(1):
-        state, context = self._advance(word, state)
+        state, context = self._advance(state, *self._parts_of_one_step(word, state))
         hidden.append(state.hidden)
         contexts.append(context)
     return Translated(self.output(torch.stack(hidden, 1), words, torch.stack(contexts, 1)), None)
@@ -52,7 +52,8 @@ def plain_luong(self: Luong, source: Tensor, lengths: Tensor, inputs: Tensor) ->
     state = self.init_state(self.encode(source, lengths))
     vectors = []
     for word in self.target(inputs).unbind(1):
-        state = self._advance(word, state)
+        recur, attend = self._parts_of_one_step(word, state)
+        state = self._advance(state, recur, attend, self.combine)._replace(decoder=recur.state)
         vectors.append(state.fed)
     return Translated(self.to_logits(torch.stack(vectors, 1)), None)
 

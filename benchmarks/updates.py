@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from regard.tasks import Batch, Task
 from regard.train import Train, World
-from regard.train.masters import Masters
+from regard.train.mixed_precision import Masters
 from regard.train.optim import build_optimiser
 from regard.train.step import CapturedStepper, Stepper
 

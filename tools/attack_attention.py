@@ -465,8 +465,8 @@ def prepare(where: str) -> None:
     blocked.PAYING_QUERIES, blocked.PAYING_SIZE, blocked.BLOCK, blocked.ROWS = 1, 1, 1 << 11, 1 << 5
     if where == "interpreter":
         from regard.attention import fused
-        from regard.kernels.additive import reasons_against_triton, width_limit
         from regard.kernels.derivatives import transformed
+        from regard.kernels.limits import reasons_against_triton, width_limit
         from regard.score import cosine
 
         def is_wide(*tensors: Tensor) -> bool:

@@ -10,7 +10,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from regard.align import ALIGNS
     from regard.api import load
-    from regard.attention import Attention, AttentionOutput, Mask, MultiHead, attend, lookup, trace
+    from regard.attention import Attention, AttentionOutput, Mask, MultiHead, attend, trace
+    from regard.attention.lookup import lookup
     from regard.base import RegardError
     from regard.score import SCORES
 

@@ -24,7 +24,7 @@ from regard.align import (
     Sparsemax,
     TopK,
 )
-from regard.align.align import rows
+from regard.align.align import masked_scores
 from regard.align.softmax import softmax
 from regard.base import ConfigError, MaskError
 from regard.score import Dot
@@ -190,11 +190,11 @@ def test_no_query_gives_no_row(name: str) -> None:
 
 def test_rows_are_finite_and_float32_or_better() -> None:
     scores = torch.tensor([[math.inf, -math.inf, 1.0]], dtype=torch.float16)
-    filled, allowed = rows(scores, None)
+    filled, allowed = masked_scores(scores, None)
     assert filled.dtype == torch.float32
     assert filled.isfinite().all()
     assert allowed.tolist() == [[True, False, True]]
-    assert rows(scores.double(), None)[0].dtype == torch.float64
+    assert masked_scores(scores.double(), None)[0].dtype == torch.float64
 
 
 @pytest.mark.parametrize("name", ["softmax", "hard"])

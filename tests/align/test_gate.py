@@ -23,3 +23,14 @@ def test_offset_is_added_to_the_scores() -> None:
 
 def test_infinite_scores() -> None:
     assert sigmoid(torch.tensor([[math.inf, -math.inf, 0.0]])).tolist() == [[1.0, 0.0, 0.5]]
+
+
+def test_a_mask_that_allows_everything_changes_nothing() -> None:
+    numbers = [[3.0, -200.0, math.inf, -math.inf, 0.5]]
+    results = []
+    for mask in (None, torch.ones(1, 5, dtype=torch.bool)):
+        scores = torch.tensor(numbers, requires_grad=True)
+        weights = sigmoid(scores, mask)
+        results.append((weights, torch.autograd.grad(weights.sum(), scores)[0]))
+    assert torch.equal(results[0][0], results[1][0])
+    assert torch.equal(results[0][1], results[1][1])

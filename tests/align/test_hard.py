@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.align import ESTIMATORS, Hard
+from regard.align import ESTIMATORS, Hard, Softmax
+from regard.attention import attend
 from regard.base import ConfigError
 
 SAMPLED = [name for name in ESTIMATORS if name != "argmax"]
@@ -191,3 +192,40 @@ def test_unknown_estimator_is_refused() -> None:
 def test_repr_shows_what_matters() -> None:
     assert repr(Hard()) == "Hard('argmax')"
     assert repr(Hard("gumbel", temperature=0.5)) == "Hard('gumbel', temperature=0.5)"
+
+
+# ── some sampled, some not ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_some_queries_draw_and_others_do_not() -> None:
+    scores, mask, drawn = torch.randn(40, 3, 6), torch.rand(40, 3, 6) < 0.7, torch.rand(40, 3) < 0.5
+    scores.requires_grad_()
+    align = Hard("sample", drawn=drawn)
+    out = align(scores, mask)
+    soft, (_, log_prob, entropy) = Softmax()(scores, mask).weights, Hard("sample").eval()(scores, mask)
+    assert torch.equal(align.expected, soft)
+    assert torch.equal(out.weights[~drawn], soft[~drawn])
+    chosen = out.weights[drawn]
+    assert chosen.unique().tolist() == [0, 1]
+    assert torch.equal(chosen.sum(-1), mask[drawn].any(-1).float())  # an empty row stays empty
+    assert (out.log_prob[~drawn] == 0).all()
+    there = mask.any(-1) & drawn
+    picked = (out.weights * soft).sum(-1)[there].log()
+    torch.testing.assert_close(out.log_prob[there], picked)
+    assert torch.equal(out.entropy, entropy)
+    assert log_prob.shape == out.log_prob.shape
+    (gradient,) = torch.autograd.grad(out.weights.square().sum(), scores)
+    assert (gradient[drawn] == 0).all()  # only log_prob carries one there
+    assert (gradient[~drawn & (mask.sum(-1) > 1)] != 0).any()
+
+
+def test_some_queries_draw_through_attend() -> None:
+    query, keys, drawn = torch.randn(2, 3, 4), torch.randn(2, 5, 4), torch.tensor([[True, False, True]] * 2)
+    align = Hard("sample", drawn=drawn)
+    out = attend(query, keys, keys, align=align)
+    assert torch.equal(out.context, out.weights @ keys)
+    torch.testing.assert_close(align.expected, attend(query, keys, keys).weights)
+    with pytest.raises(ConfigError, match=r"Hard drawn: got torch\.float32, estimator 'sample'; expected torch\.bool"):
+        Hard("sample", drawn=torch.ones(2, 3))
+    with pytest.raises(ConfigError, match=r"Hard drawn: got torch\.bool, estimator 'gumbel'"):
+        Hard("gumbel", drawn=drawn)

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from regard.attention import ALiBi, Attention, Cache, Mask, MultiHead, Trace, attend, attend_edges, trace
-from regard.base import ConfigError, RegardError, ShapeError
+from regard.attention.tracing import record_path
+from regard.base import ConfigError, MaskError, RegardError, ShapeError
 from regard.score import Edges
 
 
@@ -347,8 +348,8 @@ def test_nested_traces_both_see() -> None:
 
 def test_an_exception_ends_the_trace() -> None:
     x = torch.randn(1, 3, 4)
-    with pytest.raises(ShapeError), trace() as seen:
-        attend(x, attend(x, x, x).context, x[:, :2])
+    with pytest.raises(MaskError), trace() as seen:
+        attend(x, attend(x, x, x).context, x, mask=x[0, 0])
     attend(x, x, x)
     assert len(seen["attend"].calls) == 1
 
@@ -410,3 +411,80 @@ def test_several_calls_over_edges_are_read_one_by_one() -> None:
     assert record.dense(1).tolist() == [[0.0, 0.0], [1.0, 0.0]]
     with pytest.raises(ShapeError, match=r"attend_edges was called over several edge lists: got 2 calls. Cure: read"):
         _ = record.weights
+
+
+# ── places ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Looker(nn.Module):
+    """Looks at three places, and stops after the second in the first picture."""
+
+    def forward(self, places: Tensor) -> Tensor:
+        active = torch.ones(places.shape[:2], dtype=torch.bool)
+        active[0, 2] = False
+        record_path(self, places, active)
+        return places
+
+
+def test_places_of_a_model_that_looks() -> None:
+    looker, places = Looker(), torch.rand(2, 3, 2) * 2 - 1
+    with trace(looker) as seen:
+        looker(places)
+    record = seen["looker"]
+    assert_close(torch.from_numpy(record.places), places, rtol=0, atol=0)
+    assert record.active.tolist() == [[True, True, False], [True, True, True]]
+    assert record.axes == ("b", "t", "2")
+    assert [record.item(number).places.shape for number in (0, 1)] == [(2, 2), (3, 2)]
+    assert seen.arrays()["looker"] is record.places
+    assert repr(seen) == "Trace(looker [2, 3, 2])"
+    with pytest.raises(ShapeError, match=r"looker has no weights: got places\. Cure: read \.places and \.active"):
+        _ = record.weights
+    with trace(looker, rows=[0, -1]) as ends:
+        looker(places)
+    assert_close(torch.from_numpy(ends["looker"].places), places[:, [0, 2]], rtol=0, atol=0)
+    assert ends["looker"].queries == [0, 2]
+    with trace(looker, layers="other") as nothing:
+        looker(places)
+    assert not nothing
+
+
+def test_places_in_files() -> None:
+    looker, layer, places = Looker(), MultiHead(4, num_heads=2), torch.rand(2, 3, 2) * 2 - 1
+    with trace() as seen:
+        looker(places)
+        layer(torch.randn(1, 3, 4))
+    again = Trace.from_json(seen.to_json())
+    assert list(again) == ["looker.0", "multihead.0"]
+    np.testing.assert_allclose(again["looker.0"].places, places, atol=1e-6)
+    assert np.array_equal(again["looker.0"].active, seen["looker.0"].active)
+    np.testing.assert_allclose(again["multihead.0"].weights, seen["multihead.0"].weights, atol=1e-6)
+    assert again.to_json() == seen.to_json()
+
+
+def test_old_files_load() -> None:
+    """As written before there were places, and before there were rows to choose."""
+    record = {
+        "name": "a",
+        "axes": ["q", "k"],
+        "rows": None,
+        "columns": ["x", "y"],
+        "shape": [1, 2],
+        "weights": [[0.25, 0.75]],
+    }
+    text = json.dumps({"format": "regard.trace", "version": 1, "records": [record]})
+    assert Trace.from_json(text)["a"].weights.tolist() == [[0.25, 0.75]]
+
+
+def test_places_that_are_not_there() -> None:
+    looker, places = Looker(), torch.rand(2, 3, 2)
+    with trace() as seen:
+        looker(places)
+        looker(places)
+        attend(torch.ones(1, 2), torch.ones(1, 2), torch.ones(1, 2))
+    with pytest.raises(ShapeError, match=r"looker\.0 was called several times: got 2 paths.*read \.paths"):
+        _ = seen["looker.0"].places
+    assert len(seen["looker.0"].paths) == 2
+    with pytest.raises(ShapeError, match=r"attend looked at no places: got 0 paths.*read \.weights"):
+        _ = seen["attend"].places
+    with trace(), pytest.raises(RegardError, match="a trace of meta tensors"):
+        looker(torch.zeros(2, 3, 2, device="meta"))

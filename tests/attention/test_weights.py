@@ -55,15 +55,17 @@ def test_they_are_those_of_the_reference(
     score, align = score.double(), Softmax(0.7)
     expected = attend(query, keys, values, score=score, align=align, mask=mask, bias=bias, impl="reference").weights
     assert expected is not None
-    found = weights.weights_beside(query, keys, values, score, align, mask, bias)
+    found = weights.recompute_weights(query, keys, values, score, align, mask, bias)
     assert_close(found, expected)
     prepared = score.prepare(keys)
-    some = weights.weights_beside(query, prepared, values, score, align, mask, bias, rows=[4, 0, -2], heads=[1])
+    some = weights.recompute_weights(query, prepared, values, score, align, mask, bias, rows=[4, 0, -2], heads=[1])
     assert_close(some, expected[:, [1]][:, :, [4, 0, 3]])
     row = torch.randn(1, 1, 7, dtype=torch.float64)  # a bias of the keys alone
     expected = attend(query, keys, values, score=score, align=align, mask=mask, bias=row, impl="reference").weights
     assert expected is not None
-    assert_close(weights.weights_beside(query, keys, values, score, align, mask, row, rows=[2]), expected[..., [2], :])
+    assert_close(
+        weights.recompute_weights(query, keys, values, score, align, mask, row, rows=[2]), expected[..., [2], :]
+    )
     score.float()
 
 
@@ -93,8 +95,8 @@ def test_the_kernel_is_told_the_same(name: str, mask: Mask | None, monkeypatch: 
     score, align = SCORES[name].double(), Softmax(0.7)
     expected = attend(query, keys, values, score=score, align=align, mask=mask, impl="reference").weights
     assert expected is not None
-    assert_close(weights.weights_beside(query, keys, values, score, align, mask, None), expected)
-    some = weights.weights_beside(query, keys, values, score, align, mask, None, rows=[4, 0, -2], heads=[1])
+    assert_close(weights.recompute_weights(query, keys, values, score, align, mask, None), expected)
+    some = weights.recompute_weights(query, keys, values, score, align, mask, None, rows=[4, 0, -2], heads=[1])
     assert_close(some, expected[:, [1]][:, :, [4, 0, 3]])
     score.float()
 
@@ -102,10 +104,10 @@ def test_the_kernel_is_told_the_same(name: str, mask: Mask | None, monkeypatch: 
 def test_nothing_and_what_is_not_there() -> None:
     query, keys, values = example()
     given = query, keys, values, Dot(), Softmax(), None, None
-    assert weights.weights_beside(*given, rows=[]).shape == (3, 2, 0, 7)
-    assert weights.weights_beside(*given, heads=[]).shape == (3, 0, 5, 7)
+    assert weights.recompute_weights(*given, rows=[]).shape == (3, 2, 0, 7)
+    assert weights.recompute_weights(*given, heads=[]).shape == (3, 0, 5, 7)
     with pytest.raises(ShapeError, match="a row or head is not there: got \\[5\\]; expected numbers below 5"):
-        weights.weights_beside(*given, rows=[5])
+        weights.recompute_weights(*given, rows=[5])
 
 
 @torch.no_grad()
@@ -185,7 +187,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Additive, "compare", spy)
     monkeypatch.setattr(weights, "AT_ONCE", 2000)
     query, keys, values = example(torch.float32)
-    found = weights.weights_beside(query, keys, values, Additive(6, 6, 5), Softmax(), None, None)
+    found = weights.recompute_weights(query, keys, values, Additive(6, 6, 5), Softmax(), None, None)
     assert found.shape == (3, 2, 5, 7)
     assert 0 < largest <= 2000
 

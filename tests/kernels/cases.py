@@ -16,9 +16,9 @@ from torch import Tensor
 from regard.attention import Mask, attend
 from regard.base import ConfigError, ImplementationUnavailable, ShapeError
 from regard.kernels import fused_additive, reasons_against_triton, single_query
-from regard.kernels.single_query import StepAttention, fused_single_dot
+from regard.kernels.single_query import FusedSteps, fused_single_dot
 from regard.models import Bahdanau, BahdanauConfig, Luong, LuongConfig
-from regard.nn.batched import StepContext
+from regard.nn.step_attention import StepAttention
 from regard.score import Additive
 from regard.score.additive import additive
 from regard.score.dot import dot
@@ -195,7 +195,7 @@ def test_many_causal_with_few_keys() -> None:
 @pytest.mark.parametrize("scale", [1.0, 30.0])
 def test_many_tiles_and_chunks(scale: float) -> None:
     """Three tiles along each axis, a chunk for each tile of queries, walks that are split."""
-    from regard.kernels import gradients, parts, tiled
+    from regard.kernels import gradients, masks, tiled
 
     tensors = inputs(1, 40, 35, 6, 20, scale=scale)
     tensors[3][2:] *= 0.1
@@ -213,7 +213,7 @@ def test_many_tiles_and_chunks(scale: float) -> None:
         backward_chunk=16 * 48,
     )
     grad = torch.randn(1, 40, 20, device=DEVICE)
-    around = parts.Rules(lengths=rules["lengths"], before=20, after=9)
+    around = masks.Rules(lengths=rules["lengths"], before=20, after=9)
     context, log_sum = tiled.forward(*tensors, around, blocks)
     found = gradients.backward(grad, *tensors, log_sum, around, blocks)
     exact, eager = reference([x.double() for x in tensors], grad, rules), reference(tensors, grad, rules)
@@ -224,12 +224,12 @@ def test_many_tiles_and_chunks(scale: float) -> None:
 
 def test_many_with_split_keys() -> None:
     """Few queries and many keys: parts of the keys are looked at side by side, one of them empty for some rows."""
-    from regard.kernels import parts, tiled
+    from regard.kernels import masks, tiled
 
     tensors = inputs(2, 5, 150, 4, 6)
     rules = {"lengths": torch.tensor([150, 0], device=DEVICE), "window": (70, 3)}
     blocks = tiled.Blocks(queries=16, keys=32, mix_queries=16, mix_keys=16, programs=8)
-    around = parts.Rules(lengths=rules["lengths"], before=70, after=3)
+    around = masks.Rules(lengths=rules["lengths"], before=70, after=3)
     context, log_sum = tiled.forward(*tensors, around, blocks)
     grad = torch.ones(2, 5, 6, device=DEVICE)
     exact, eager = reference([x.double() for x in tensors], grad, rules), reference(tensors, grad, rules)
@@ -240,11 +240,11 @@ def test_many_with_split_keys() -> None:
 
 def test_many_chunks_change_nothing() -> None:
     """Chunks of one item, and of half its rows, draw the same noise and see the same keys."""
-    from regard.kernels import gradients, parts, tiled
+    from regard.kernels import gradients, masks, tiled
 
     tensors, seed = inputs(2, 20, 18, 3, 4), torch.tensor([7], device=DEVICE)
     mask = allowed(2, 20, 18)
-    rules = parts.rules(tensors[0], tensors[1], None, mask, seed, 15, 9, 0.5)
+    rules = masks.rules(tensors[0], tensors[1], None, mask, seed, 15, 9, 0.5)
     context, log_sum = tiled.forward(*tensors, rules)
     blocks = tiled.Blocks(queries=16, keys=32, own=16, mean_queries=16, mean_keys=16, features=16)
     whole, *others = (
@@ -455,7 +455,7 @@ def test_single_steps(sizes: tuple[int, ...], dtype: torch.dtype, has_v: bool) -
     def run(tensors: list[Tensor], fused: bool) -> list[Tensor]:
         leaves = [x.detach().requires_grad_() for x in tensors]
         query, keys, values, v = leaves
-        memory = StepAttention(keys, values, v if has_v else None, scale=0.3, allowed=mask, steps=steps + 1)
+        memory = FusedSteps(keys, values, v if has_v else None, scale=0.3, allowed=mask, steps=steps + 1)
         contexts = [torch.zeros_like(values[:, :1])]
         for t in range(steps):
             now = query[:, t : t + 1] + contexts[-1] @ back.to(query.dtype)
@@ -492,7 +492,7 @@ def test_single_steps_of_a_model(score: str, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(single_query._Step, "forward", counted(single_query._Step.forward, made))
     found = gradients()
     assert len(made) == 4
-    monkeypatch.setattr(StepContext, "of", lambda *_, **__: None)
+    monkeypatch.setattr(StepAttention, "_fuse", lambda *_: None)
     for one, other in zip(found, gradients(), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
     assert len(made) == 4
@@ -507,9 +507,9 @@ def counted(function: Any, calls: list[int]) -> Any:
 
 
 def test_single_is_one_of_many() -> None:
-    from regard.kernels import parts, single_query, tiled
+    from regard.kernels import masks, single_query, tiled
 
-    tensors, rules = inputs(2, 1), parts.Rules(before=5, dropout=0.3, seed=torch.tensor([5], device=DEVICE))
+    tensors, rules = inputs(2, 1), masks.Rules(before=5, dropout=0.3, seed=torch.tensor([5], device=DEVICE))
     one, many = single_query.forward(*tensors, rules, block=16), tiled.forward(*tensors, rules)
     for name, first, second in zip(("context", "log_sum"), one[:2], many, strict=True):
         torch.testing.assert_close(first, second, rtol=1e-5, atol=1e-5, msg=name)

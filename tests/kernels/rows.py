@@ -8,7 +8,7 @@ from torch.testing import assert_close
 
 from regard.align import Softmax
 from regard.attention import Mask, attend
-from regard.attention.weights import weights_beside
+from regard.attention.weights import recompute_weights
 from regard.kernels.dot_weights import dot_weights
 from regard.kernels.unit import unit_rows
 from regard.score import Cosine, ScaledDot, Score
@@ -38,8 +38,8 @@ def test_weights_are_those_of_the_reference(score: Score, mask: Mask | None) -> 
         expected = attend(query, keys, values, score=score, align=align, mask=mask, impl="reference").weights
     assert expected is not None
     given = query, keys, values, score, align, mask, None
-    assert_close(weights_beside(*given), expected, rtol=1e-5, atol=1e-6)
-    found = weights_beside(*given, rows=[4, 0, -2], heads=[1])
+    assert_close(recompute_weights(*given), expected, rtol=1e-5, atol=1e-6)
+    found = recompute_weights(*given, rows=[4, 0, -2], heads=[1])
     assert_close(found, expected[:, [1]][:, :, [4, 0, 3]], rtol=1e-5, atol=1e-6)
 
 

@@ -47,7 +47,7 @@ def test_triton_is_not_imported_before_the_call() -> None:
 def test_files_can_be_read_without_triton() -> None:
     code = (
         "import sys; sys.modules['triton'] = None\n"
-        "from regard.kernels import gradients, parts, single_query, tiled\n"
-        "assert parts.triton is None and parts.power_of_two(5) == 8"
+        "from regard.kernels import gradients, launch, single_query, tiled\n"
+        "assert launch.triton is None and launch.power_of_two(5) == 8"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from regard.attention import trace
 from regard.base import ConfigError
 from regard.models.dram import DRAM, DRAMConfig, dram_pairs, dram_svhn
 
@@ -27,9 +28,9 @@ def test_shapes() -> None:
     out = dram()(images())
     assert out.logits.shape == (3, 3, 5)
     assert out.where.shape == (3, 6, 2)
-    assert out.owner.tolist() == [0, 0, 1, 1, 2, 2]
+    assert out.label_of_glimpse.tolist() == [0, 0, 1, 1, 2, 2]
     assert out.drawn.all()
-    assert out.alive.all()
+    assert out.active.all()
     assert DRAM(dram_pairs())(torch.rand(1, 1, 100, 100)).where.shape == (1, 8, 2)
     assert DRAM(dram_svhn())(torch.rand(1, 3, 54, 54)).logits.shape == (1, 6, 11)
 
@@ -37,7 +38,7 @@ def test_shapes() -> None:
 def test_one_object_has_the_shapes_of_ram() -> None:
     out = dram(labels=1)(images())
     assert out.logits.shape == (3, 1, 5)
-    assert not out.owner.any()
+    assert not out.label_of_glimpse.any()
 
 
 def test_zero_where_either_factor_is() -> None:
@@ -150,3 +151,12 @@ def test_features_are_as_large_as_pictures() -> None:
     assert max(found[False]) < 0.03
     assert min(found[True]) > 0.2
     assert max(found[True]) < 2
+
+
+def test_a_trace_sees_where_it_looked() -> None:
+    model = dram()
+    with trace(model) as seen:
+        out = model(images())
+    assert list(seen) == ["dram"]
+    assert torch.equal(torch.from_numpy(seen["dram"].places), out.where)
+    assert seen["dram"].active.shape == (3, 6)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Normal
 
+from regard.attention import trace
 from regard.base import ConfigError
 from regard.models.glimpse import Glimpsed
 from regard.models.ram import RAM, RAMConfig, ram_28, ram_60, ram_100
@@ -170,12 +171,12 @@ def test_forced_places() -> None:
 def test_answers_after_each_glimpse() -> None:
     model = ram().eval()
     out = model(images())
-    assert out.every.shape == (3, 4, 10)
-    assert out.every[:, -1:].equal(out.logits)
+    assert out.logits_per_glimpse.shape == (3, 4, 10)
+    assert out.logits_per_glimpse[:, -1:].equal(out.logits)
     short = RAM(replace(model.config, glimpses=2)).eval()
     short.load_state_dict(model.state_dict())
-    torch.testing.assert_close(short(images()).logits, out.every[:, 1:2])
-    assert ram(labels=2)(images()).every is None
+    torch.testing.assert_close(short(images()).logits, out.logits_per_glimpse[:, 1:2])
+    assert ram(labels=2)(images()).logits_per_glimpse is None
 
 
 def test_bfloat16_weights() -> None:
@@ -196,3 +197,13 @@ def test_where_to_look_may_learn_at_a_rate_of_its_own() -> None:
     slow = {name for name, _ in model.named_parameters() if name.startswith(tuple(model.rates))}
     assert slow == {"location.layers.0.weight", "location.layers.0.bias", "first"}
     assert set(model.rates.values()) == {0.3}
+
+
+def test_a_trace_sees_where_it_looked() -> None:
+    model = ram()
+    for sample in (True, False):
+        with trace(model) as seen:
+            out = model(images(), sample=sample)
+        assert list(seen) == ["ram"]
+        assert torch.equal(torch.from_numpy(seen["ram"].places), out.where)
+        assert seen["ram"].active.all()

@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from regard.nn import Bidirectional, LSTMState, StackedLSTM, final_output, padding, reverse, run_lstm
-from regard.nn.recurrent import StepLSTM, gru_step, lstm_step
+from regard.nn.recurrent import SingleLSTM, StepGRU, StepLSTM, gru_step, lstm_step
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
@@ -148,8 +148,13 @@ def test_an_lstm_step_by_step_is_the_whole(late: int) -> None:
     found = torch.stack([steps(part if late else None) for part in rest.unbind(1)], 1)
     expected, final = run_lstm(layers, x, state)
     torch.testing.assert_close(found, expected)
-    torch.testing.assert_close(torch.stack(steps.hidden, 1), final.hidden)
-    torch.testing.assert_close(torch.stack(steps.cells, 1), final.cell)
+    torch.testing.assert_close(steps.state, final)
+    again = state
+    for t, part in enumerate(rest.unbind(1)):
+        single = SingleLSTM(layers, known[:, t], again)
+        torch.testing.assert_close(single(part if late else None), expected[:, t])
+        again = single.state
+    torch.testing.assert_close(again, final)
     pull, wanted = torch.randn_like(found), [x, *state, *layers.parameters()]
     torch.testing.assert_close(
         torch.autograd.grad(found, wanted, pull), torch.autograd.grad(expected, wanted, pull), rtol=1e-9, atol=1e-12
@@ -170,3 +175,27 @@ def test_an_lstm_step_by_step_drops_between_layers_in_training_only() -> None:
     assert torch.equal(bottom, same)
     layers.eval()
     assert torch.equal(run()[0], run()[0])
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_gru_step_by_step_is_the_cell(beside: bool) -> None:
+    cell, other = nn.GRUCell(5, 4).double(), torch.randn(2, 4, dtype=torch.float64, requires_grad=True)
+    x = torch.randn(6, 3, 5, dtype=torch.float64, requires_grad=True)
+    start = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    known, late = torch.split(x, [3, 2], 2)
+    steps, hidden, found, shared = StepGRU(cell, known, beside=other if beside else None), start, [], []
+    for part in late:
+        shared.append(steps.project(hidden) if beside else F.linear(hidden, other))
+        hidden = steps(part, hidden)
+        found.append(hidden)
+    hidden, expected, apart = start, [], []
+    for part in x:
+        apart.append(F.linear(hidden, other))
+        hidden = cell(part, hidden)
+        expected.append(hidden)
+    pairs = ((found, shared), (expected, apart))
+    results = [torch.cat([torch.stack(states), torch.stack(products)], -1) for states, products in pairs]
+    torch.testing.assert_close(*results)
+    pull, wanted = torch.randn_like(results[0]), [x, start, other, *cell.parameters()]
+    gradients = [torch.autograd.grad(result, wanted, pull) for result in results]
+    torch.testing.assert_close(*gradients, rtol=1e-9, atol=1e-12)

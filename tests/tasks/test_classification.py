@@ -259,7 +259,8 @@ class Slow(Oracle):
         logits = Oracle.forward(self, images).logits  # [b 1 c]
         label = logits.argmax(-1)
         every = torch.stack([torch.where(label < known, logits[:, 0], -logits[:, 0]) for known in (3, 7, 9)], 1)
-        return SimpleNamespace(logits=every[:, -1:], every=every, alive=torch.ones(len(images), 3, dtype=torch.bool))
+        active = torch.ones(len(images), 3, dtype=torch.bool)
+        return SimpleNamespace(logits=every[:, -1:], logits_per_glimpse=every, active=active)
 
 
 def test_errors_after_each_glimpse() -> None:

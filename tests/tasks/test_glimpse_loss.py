@@ -29,8 +29,8 @@ def glimpsed(**parts: Tensor) -> Glimpsed:
         "entropy": torch.tensor([[0.0, 0.25]]),
         "baseline": torch.tensor([[0.9, 0.4]]),
         "drawn": torch.tensor([[False, True]]),
-        "alive": torch.tensor([[True, True]]),
-        "owner": torch.tensor([1, 1]),
+        "active": torch.tensor([[True, True]]),
+        "label_of_glimpse": torch.tensor([1, 1]),
     }
     return Glimpsed(**{**usual, **parts})
 
@@ -70,7 +70,7 @@ def test_walks_are_a_baseline_to_one_another() -> None:
     logits = torch.tensor([[3.0, 0.0], [0.0, 3.0], [0.0, 3.0], [3.0, 0.0], [3.0, 0.0], [3.0, 0.0]]).unsqueeze(1)
     drawn = torch.ones(6, 2, dtype=torch.bool)
     out = glimpsed(
-        logits=logits, log_probability=log_probability, baseline=baseline, drawn=drawn, alive=drawn,
+        logits=logits, log_probability=log_probability, baseline=baseline, drawn=drawn, active=drawn,
         entropy=torch.zeros(6, 2), where=torch.zeros(6, 2, 2),
     )  # fmt: skip
     loss = judged({"walks": 3}, out, torch.zeros(6, 1, dtype=torch.long))
@@ -85,17 +85,18 @@ def test_walks_are_a_baseline_to_one_another() -> None:
 
 def test_discount_counts_glimpses() -> None:
     labels = torch.tensor([[0]])
-    for alive, worth in (([True, True], 0.5), ([True, False], 1.0)):
-        loss = judged({"discount": 0.5}, glimpsed(alive=torch.tensor([alive])), labels)
+    for active, worth in (([True, True], 0.5), ([True, False], 1.0)):
+        loss = judged({"discount": 0.5}, glimpsed(active=torch.tensor([active])), labels)
         assert loss.figures["reward"].item() == worth
     assert judged({"discount": 0.0}, glimpsed(), labels).figures["reward"].item() == 0
-    only = judged({"discount": 0.0}, glimpsed(alive=torch.tensor([[True, False]])), labels)
+    only = judged({"discount": 0.0}, glimpsed(active=torch.tensor([[True, False]])), labels)
     assert only.figures["reward"].item() == 1
 
 
 def test_answers_after_each_glimpse() -> None:
     every = torch.tensor([[[0.0, 1.0], [2.0, 0.0]]])
-    plain, more = (judged({"every_weight": w}, glimpsed(every=every), torch.tensor([[0]])).total for w in (0.0, 0.5))
+    out = glimpsed(logits_per_glimpse=every)
+    plain, more = (judged({"every_weight": w}, out, torch.tensor([[0]])).total for w in (0.0, 0.5))
     each = math.log(1 + math.exp(1)) + math.log(1 + math.exp(-2))
     assert (more - plain).item() == pytest.approx(0.5 * each / 2, abs=1e-5)
 

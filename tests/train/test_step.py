@@ -12,7 +12,7 @@ from torch import nn
 from regard.models import Transformer, TransformerConfig
 from regard.tasks import Loss, Translation
 from regard.train import RunningMean, Train, World, build_optimiser
-from regard.train.masters import Masters
+from regard.train.mixed_precision import Masters
 from regard.train.step import Stepper
 
 

@@ -90,13 +90,13 @@ def base_of(align: Any) -> Any:
     return align
 
 
-def hand_on(base: Any, scores: Tensor, mask: Tensor, history: dict[str, Any]) -> Alignment:
+def align_with(base: Any, scores: Tensor, mask: Tensor, history: dict[str, Any]) -> Alignment:
     """The alignment inside another one, with what it needs of the history."""
     result = base(scores, mask, **{name: history[name] for name in getattr(base, "needs", ()) if name in history})
     return Alignment(result) if isinstance(result, Tensor) else result
 
 
-def hand_on_edges(base: Any, scores: Tensor, segments: Segments, mask: Tensor) -> Alignment:
+def align_edges_with(base: Any, scores: Tensor, segments: Segments, mask: Tensor) -> Alignment:
     """The alignment inside another one, over an edge list."""
     if not isinstance(base, Align):
         name = getattr(base, "__name__", type(base).__name__)
@@ -109,15 +109,15 @@ def joined(needs: tuple[str, ...], base: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*needs, *getattr(base, "needs", ())]))
 
 
-def rows(
+def masked_scores(
     scores: Float[Tensor, "*b q k"], mask: Bool[Tensor, "..."] | None
 ) -> tuple[Float[Tensor, "*b q k"], Bool[Tensor, "*b q k"]]:
     """Scores in float32 or better, all of them finite, and where attending is allowed.
 
     A score of −∞ counts as masked; one of +∞ becomes so large that it takes the whole row, alone or with its equals.
-    An empty row becomes constant, so that every alignment stays finite on it; `blank` then makes it zero.
+    An empty row becomes constant, so that every alignment stays finite on it; `zero_masked` then makes it zero.
 
-    >>> filled, allowed = rows(torch.tensor([[1.0, 2.0, -math.inf]]), torch.tensor([[True, False, True]]))
+    >>> filled, allowed = masked_scores(torch.tensor([[1.0, 2.0, -math.inf]]), torch.tensor([[True, False, True]]))
     >>> allowed.int(), filled[0, 0]
     (tensor([[1, 0, 0]], dtype=torch.int32), tensor(1.))
     """
@@ -129,7 +129,7 @@ def rows(
 
 
 def finite(scores: Float[Tensor, "*b n"], mask: Tensor | None) -> tuple[Float[Tensor, "*b n"], Bool[Tensor, "*b n"]]:
-    """What `rows` does, for the scores [*b e] of an edge list too."""
+    """What `masked_scores` does, for the scores [*b e] of an edge list too."""
     allowed = scores != -math.inf
     if mask is not None:
         allowed = allowed & mask
@@ -138,6 +138,6 @@ def finite(scores: Float[Tensor, "*b n"], mask: Tensor | None) -> tuple[Float[Te
     return scores.clamp(-limit, limit).masked_fill(~allowed, -2 * limit), allowed
 
 
-def blank(weights: Tensor, allowed: Tensor, dtype: torch.dtype) -> Tensor:
+def zero_masked(weights: Tensor, allowed: Tensor, dtype: torch.dtype) -> Tensor:
     """Exactly zero, with zero gradient, wherever attending is not allowed; in the caller's dtype."""
     return weights.masked_fill(~allowed, 0.0).to(dtype)

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.align.align import Align, Alignment, blank, finite, rows
+from regard.align.align import Align, Alignment, finite, masked_scores, zero_masked
 from regard.align.segment import Segments
 
 
@@ -16,11 +16,13 @@ def sigmoid(
     >>> sigmoid(torch.tensor([[0.0, 0.0]]), torch.tensor([[True, False]]))
     tensor([[0.5000, 0.0000]])
     """
-    return _sigmoid(*rows(scores, mask), scores.dtype, offset)
+    if mask is None and not offset and scores.shape[-1] > 0:  # each key is judged alone, so −∞ and +∞ need no care
+        return torch.sigmoid(scores)
+    return _sigmoid(*masked_scores(scores, mask), scores.dtype, offset)
 
 
 def _sigmoid(filled: Tensor, allowed: Tensor, dtype: torch.dtype, offset: float) -> Tensor:
-    return blank(torch.sigmoid(filled + offset), allowed, dtype)
+    return zero_masked(torch.sigmoid(filled + offset), allowed, dtype)
 
 
 class Sigmoid(Align):

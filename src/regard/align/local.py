@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.align.align import Align, Alignment, base_of, hand_on, joined, rows
+from regard.align.align import Align, Alignment, align_with, base_of, joined, masked_scores
 from regard.align.softmax import Softmax
 from regard.base import ConfigError, ShapeError
 
@@ -50,12 +50,12 @@ class LocalMonotonic(Align):
         self, scores: Tensor, mask: Tensor | None = None, *, step: int | Tensor = 0, **history: Any
     ) -> Alignment:
         """The alignment inside the window."""
-        _, allowed = rows(scores, mask)
+        _, allowed = masked_scores(scores, mask)
         time = torch.arange(scores.shape[-2], device=scores.device)
         time = time + batch_first(step, scores.ndim - 1)  # [q] or [*b q]
         key = torch.arange(scores.shape[-1], device=scores.device)
         inside = (key - time.unsqueeze(-1)).abs() <= min(self.window, FARTHEST)
-        return hand_on(self.base, scores, allowed & inside, {"step": step, **history})
+        return align_with(self.base, scores, allowed & inside, {"step": step, **history})
 
     def extra_repr(self) -> str:
         """D."""
@@ -114,11 +114,11 @@ class LocalPredictive(Align):
         """The alignment inside the window, times the Gaussian."""
         if query is None:
             raise ConfigError("LocalPredictive predicts its centre from the query", got="no query", cure="pass query=")
-        _, allowed = rows(scores, mask)
+        _, allowed = masked_scores(scores, mask)
         away = torch.arange(scores.shape[-1], device=scores.device) - self.centre(query, allowed)  # [*b q k]
         window = min(self.window, FARTHEST)
         inside = allowed & (away.abs() <= window)
-        result = hand_on(self.base, scores, inside, {"query": query, **history})
+        result = align_with(self.base, scores, inside, {"query": query, **history})
         gaussian = torch.exp(-away.square() / (2 * (window / 2) ** 2))
         return result._replace(weights=result.weights * gaussian.to(result.weights.dtype))
 

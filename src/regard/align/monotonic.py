@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.align.align import Align, Alignment, blank, rows
+from regard.align.align import Align, Alignment, masked_scores, zero_masked
 from regard.base import ConfigError, ShapeError
 
 
@@ -69,13 +69,13 @@ class Monotonic(Align):
                 got=f"{previous.shape[-1]} and {scores.shape[-1]}",
                 cure="pass out.weights[..., -1, :] of the step before",
             )
-        filled, allowed = rows(scores, mask)
+        filled, allowed = masked_scores(scores, mask)
         energy = filled + self.offset
         if self.training:
             stop = torch.sigmoid(energy + self.noise * torch.randn_like(energy) if self.noise else energy)
         else:
             stop = (energy > 0).to(energy.dtype)
-        return Alignment(monotonic(blank(stop, allowed, stop.dtype), previous).to(scores.dtype))
+        return Alignment(monotonic(zero_masked(stop, allowed, stop.dtype), previous).to(scores.dtype))
 
     def extra_repr(self) -> str:
         """The noise."""

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.align.align import Align, Alignment, blank, finite, rows
+from regard.align.align import Align, Alignment, finite, masked_scores, zero_masked
 from regard.align.segment import ROWS, Rows, Segments
 
 
@@ -18,7 +18,7 @@ def normalize(scores: Float[Tensor, "*b q k"], mask: Bool[Tensor, "..."] | None 
             [0.0000, 1.0000],
             [0.0000, 0.0000]])
     """
-    _, allowed = rows(scores, mask)
+    _, allowed = masked_scores(scores, mask)
     return _normalize(scores, allowed, ROWS)
 
 
@@ -32,7 +32,7 @@ def _normalize(scores: Tensor, allowed: Tensor, over: Rows | Segments) -> Tensor
     total = over.total(positive)
     share = positive / total.masked_fill(total == 0, 1.0)
     hits = over.total(hit)
-    return blank(torch.where(hits > 0, hit / hits.clamp(min=1), share), allowed, scores.dtype)
+    return zero_masked(torch.where(hits > 0, hit / hits.clamp(min=1), share), allowed, scores.dtype)
 
 
 def share(scores: Float[Tensor, "*b q k"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*b q k"]:
@@ -41,7 +41,7 @@ def share(scores: Float[Tensor, "*b q k"], mask: Bool[Tensor, "..."] | None = No
     >>> share(torch.tensor([[1.0, -3.0]]))
     tensor([[ 0.5000, -1.5000]])
     """
-    _, allowed = rows(scores, mask)
+    _, allowed = masked_scores(scores, mask)
     return _share(scores, allowed, ROWS)
 
 
@@ -50,7 +50,7 @@ def _share(scores: Tensor, allowed: Tensor, over: Rows | Segments) -> Tensor:
     hit = (wide == math.inf) & allowed
     hits = over.total(hit)
     shares = wide.masked_fill(hit | ~allowed, 0.0) / over.total(allowed).clamp(min=1)
-    return blank(torch.where(hits > 0, hit / hits.clamp(min=1), shares), allowed, scores.dtype)
+    return zero_masked(torch.where(hits > 0, hit / hits.clamp(min=1), shares), allowed, scores.dtype)
 
 
 class Share(Align):

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.align.align import Align, Alignment, blank, finite, rows
+from regard.align.align import Align, Alignment, finite, masked_scores, zero_masked
 from regard.align.segment import ROWS, Rows, Segments
 from regard.base import ConfigError
 
@@ -22,14 +22,14 @@ def softmax(
             [0.5000, 0.5000, 0.0000],
             [0.0000, 0.0000, 0.0000]])
     """
-    return _softmax(*rows(scores, mask), scores.dtype, temperature, ROWS)
+    return _softmax(*masked_scores(scores, mask), scores.dtype, temperature, ROWS)
 
 
 def _softmax(filled: Tensor, allowed: Tensor, dtype: torch.dtype, temperature: float, over: Rows | Segments) -> Tensor:
     if temperature != 1.0:
         filled = (filled - over.largest(filled)) / temperature  # a large score stays finite
         filled = filled.masked_fill(~allowed, torch.finfo(filled.dtype).min)  # and a masked one low, if T is large
-    return blank(over.softmax(filled), allowed, dtype)
+    return zero_masked(over.softmax(filled), allowed, dtype)
 
 
 class Softmax(Align):

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.align.align import Align, Alignment, blank, finite, rows
+from regard.align.align import Align, Alignment, finite, masked_scores, zero_masked
 from regard.align.segment import ROWS, Rows, Segments
 from regard.base import ConfigError, ShapeError
 
@@ -24,7 +24,7 @@ def sparsemax(scores: Float[Tensor, "*b q k"], mask: Bool[Tensor, "..."] | None 
     >>> sparsemax(torch.tensor([[-2.0, 0.0, 0.5]]))
     tensor([[0.0000, 0.2500, 0.7500]])
     """
-    return _sparsemax(*rows(scores, mask), scores.dtype, ROWS)
+    return _sparsemax(*masked_scores(scores, mask), scores.dtype, ROWS)
 
 
 def _sparsemax(filled: Tensor, allowed: Tensor, dtype: torch.dtype, over: Rows | Segments) -> Tensor:
@@ -32,7 +32,7 @@ def _sparsemax(filled: Tensor, allowed: Tensor, dtype: torch.dtype, over: Rows |
     with torch.no_grad():
         support = over.simplex_support(z)
     threshold = (over.total(z.masked_fill(~support, 0.0)) - 1) / over.total(support)
-    return blank((z - threshold).masked_fill(~support, 0.0).clamp(min=0.0), allowed, dtype)
+    return zero_masked((z - threshold).masked_fill(~support, 0.0).clamp(min=0.0), allowed, dtype)
 
 
 def entmax(
@@ -56,7 +56,7 @@ def entmax(
         alpha = float(alpha)
     elif not torch.compiler.is_compiling() and not bool(((alpha > 1) & (alpha <= 2)).all()):
         raise ConfigError("entmax alpha", got=alpha.tolist(), expected="1 < alpha ≤ 2 everywhere")
-    return _entmax(*rows(scores, mask), scores.dtype, alpha, ROWS)
+    return _entmax(*masked_scores(scores, mask), scores.dtype, alpha, ROWS)
 
 
 def _entmax(
@@ -69,7 +69,7 @@ def _entmax(
     for _ in range(2):  # at the solution already: one step makes the first derivative exact, two the second
         weights = _exponential(z - shift, power)
         shift = shift + (over.total(weights) - 1) / _slope(weights, power, over)
-    return blank(_exponential(z - shift, power), allowed, dtype)
+    return zero_masked(_exponential(z - shift, power), allowed, dtype)
 
 
 def _exponential(x: Tensor, power: float | Tensor) -> Tensor:
@@ -147,7 +147,7 @@ class Entmax(Align):
         self._check_heads(scores, -3, "q, k")
         alpha = self.alpha
         if isinstance(alpha, Tensor):
-            return Alignment(_entmax(*rows(scores, mask), scores.dtype, alpha, ROWS))
+            return Alignment(_entmax(*masked_scores(scores, mask), scores.dtype, alpha, ROWS))
         return Alignment(entmax(scores, mask, alpha=alpha))
 
     def align_edges(self, scores: Tensor, segments: Segments, mask: Tensor | None = None) -> Alignment:

@@ -6,7 +6,7 @@ from typing import Any
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from regard.align.align import Align, Alignment, base_of, finite, hand_on, hand_on_edges, joined, rows
+from regard.align.align import Align, Alignment, align_edges_with, align_with, base_of, finite, joined, masked_scores
 from regard.align.segment import ROWS, Segments
 from regard.align.softmax import Softmax
 from regard.base import ConfigError
@@ -21,7 +21,7 @@ def top_k(
     >>> top_k(torch.tensor([[0.1, 0.3, 0.2]]), k=2).int()
     tensor([[0, 1, 1]], dtype=torch.int32)
     """
-    filled, allowed = rows(scores, mask)
+    filled, allowed = masked_scores(scores, mask)
     return ROWS.best(filled, k) & allowed
 
 
@@ -38,12 +38,12 @@ class TopK(Align):
 
     def forward(self, scores: Tensor, mask: Tensor | None = None, **history: Any) -> Alignment:
         """The alignment of the k best keys."""
-        return hand_on(self.base, scores, top_k(scores, mask, k=self.k), history)
+        return align_with(self.base, scores, top_k(scores, mask, k=self.k), history)
 
     def align_edges(self, scores: Tensor, segments: Segments, mask: Tensor | None = None) -> Alignment:
         """The same over the edges of each query; of equal scores the first edges of the list are kept."""
         filled, allowed = finite(scores, mask)
-        return hand_on_edges(self.base, scores, segments, segments.best(filled, self.k) & allowed)
+        return align_edges_with(self.base, scores, segments, segments.best(filled, self.k) & allowed)
 
     def extra_repr(self) -> str:
         """How many keys."""

@@ -10,7 +10,7 @@ from regard.api.runs import ENVIRONMENT, count_of, result
 from regard.base import ConfigError, RegardError, check_installed, read_json
 from regard.models import MODELS
 from regard.tasks import Display, Example, Progress
-from regard.train.records import METRICS, read_records
+from regard.train.metrics_log import METRICS, read_records
 from regard.viz import RunReport, Sample, report_page
 
 DETAILED = 3  # examples whose layers and heads are shown too

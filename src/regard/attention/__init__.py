@@ -3,6 +3,7 @@
 from regard.attention.attention import Attention, attend
 from regard.attention.dispatch import IMPLEMENTATIONS, Call, reasons_against
 from regard.attention.edges import EdgeAttention, attend_edges
+from regard.attention.lookup import Found, lookup
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead
 from regard.attention.output import AttentionOutput, Cache, Memory
@@ -18,7 +19,6 @@ from regard.attention.position import (
     rotate,
     sinusoid,
 )
-from regard.attention.table import Found, lookup
 from regard.attention.tracing import EdgeList, Record, Trace, trace
 
 POSITIONS: dict[str, type] = {

@@ -1,4 +1,4 @@
-"""Score → align → context: the mechanism. Read this file first.
+"""Score → align → context: the mechanism. Read this file first; `_attend` has the three lines.
 
 scores  = score(query, keys)        [*b q d], [*b k f] → [*b q k]     how well does each key answer the query?
 weights = align(scores, mask)       [*b q k] → [*b q k]               how much of each key does the query take?
@@ -6,48 +6,48 @@ context = weights @ values          [*b q k], [*b k v] → [*b q v]     what doe
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.align import Align, Alignment, Softmax
+from regard.attention.checks import check_call, check_callable, check_dropout, check_pairs, key_tensor
 from regard.attention.dispatch import Call, check_impl, choose
 from regard.attention.fused import additive, broadcast, refuse_gradient, sdpa
 from regard.attention.mask import Mask, as_mask, fit
-from regard.attention.output import AttentionOutput
+from regard.attention.output import AttentionOutput, CallOptions
 from regard.attention.tracing import record, watched
-from regard.attention.weights import weights_beside
-from regard.base import ConfigError, MaskError, ShapeError
+from regard.attention.weights import recompute_weights
 from regard.score import Prepared, ScaledDot, Score
 
 ScoreLike = Score | Callable[..., Tensor]
 AlignLike = Align | Callable[..., Alignment | Tensor]
 SCALED_DOT, SOFTMAX = ScaledDot(), Softmax()  # the defaults; neither holds anything
-LATEST = 1 << 62  # of a step: times are numbers of 64 bits
 
 
-class Around(NamedTuple):
-    """What a query comes with, beside its keys and values."""
-
-    mask: Mask | None
-    bias: Tensor | None
-    previous: Tensor | None
-    step: int | Tensor
-    dropout: float
+def _attend(
+    query: Tensor, keys: Tensor | Prepared, values: Tensor, score: ScoreLike, align: AlignLike, options: CallOptions
+) -> AttentionOutput:
+    """The mechanism. All else in this file checks what comes in, or does the same in a faster way."""
+    scores = _scores(score, query, keys, values, options)  # ① how well does each key answer the query?
+    weights, log_prob, entropy = _align(align, scores, query, options)  # ② how much of each key does the query take?
+    context = _drop(weights, options.dropout).to(values.dtype) @ values  # ③ what does it get?
+    return AttentionOutput(context, weights.to(query.dtype), log_prob, entropy)
 
 
 def attend(
-    query: Tensor,
-    keys: Tensor | Prepared,
-    values: Tensor,
+    query: Float[Tensor, "*#b q d"],
+    keys: Float[Tensor, "*#b k e"] | Prepared,
+    values: Float[Tensor, "*#b k v"],
     *,
     score: ScoreLike | None = None,
     align: AlignLike | None = None,
     mask: Mask | Tensor | None = None,
     bias: Tensor | None = None,
-    previous: Tensor | None = None,
+    previous: Float[Tensor, "*#b k"] | None = None,
     step: int | Tensor = 0,
     dropout: float = 0.0,
     need_weights: bool = True,
@@ -55,10 +55,10 @@ def attend(
 ) -> AttentionOutput:
     """The context of each query, and the weights that made it.
 
-    query [*b q d], keys [*b k f] or `score.prepare(keys)`, values [*b k v]. `mask`: True = may attend; its leading axes
-    are the batch axes, first axis first. `bias` is added to the scores. For scores and alignments with history,
-    `previous` [*b k] is the weights of the query before and `step` the time of the first query. `dropout` acts on
-    the weights.
+    query [*b q d], keys [*b k f] or `score.prepare(keys)`, values [*b k v]; leading axes broadcast. `mask`: True = may
+    attend; its leading axes are the batch axes, first axis first. `bias` is added to the scores. For scores and
+    alignments with history, `previous` [*b k] is the weights of the query before and `step` the time of the first
+    query. `dropout` acts on the weights. `impl` names an implementation, see docs/attention.md.
 
     >>> query, keys = torch.tensor([[360.0]]), torch.tensor([[300.0], [400.0]])
     >>> from regard.align import Normalize
@@ -67,19 +67,20 @@ def attend(
     (tensor([[36.]]), tensor([[0.4000, 0.6000]]))
     """
     watch = watched(None)
-    score, align = check_part("score", score, SCALED_DOT), check_part("align", align, SOFTMAX)
-    around = Around(as_mask(mask), bias, previous, step, dropout)
-    out = _attend(query, keys, values, score, align, around, need_weights, check_impl(impl))
+    score, align = check_callable("score", score, SCALED_DOT), check_callable("align", align, SOFTMAX)
+    options = CallOptions(as_mask(mask), bias, previous, step, dropout)
+    out = _run(query, keys, values, score, align, options, need_weights, check_impl(impl))
     if watch:
-        record(None, out.weights, _Beside(query, keys, values, score, align, around))
+        record(None, out.weights, _LaterWeights(query, keys, values, score, align, options))
     return out if need_weights else out._replace(weights=None)
 
 
 class Attention(nn.Module):
     """A score and an alignment, joined: `Attention(score=Additive(512, 1024, 256), align=Entmax(1.5))`.
 
-    Both may be any callable. Dropout acts on the weights, in training only; returned weights are those before it.
-    `impl` is "auto", "reference", or a fused way by name: "sdpa", "triton", "blocked"; see docs/attention.md.
+    Both may be any callable; without them it is scaled dot-product attention with softmax. `dropout` acts on the
+    weights, in training only; returned weights are those before it. `impl` is "auto", "reference", or a fused way by
+    name: "sdpa", "triton", "blocked"; see docs/attention.md.
     """
 
     def __init__(
@@ -91,9 +92,9 @@ class Attention(nn.Module):
         impl: str = "auto",
     ) -> None:
         super().__init__()
-        _check_dropout(dropout)
-        self.score = check_part("score", score, ScaledDot())
-        self.align = check_part("align", align, Softmax())
+        check_dropout(dropout)
+        self.score = check_callable("score", score, ScaledDot())
+        self.align = check_callable("align", align, Softmax())
         self.dropout = dropout
         self.impl = check_impl(impl)
 
@@ -103,143 +104,146 @@ class Attention(nn.Module):
 
     def forward(
         self,
-        query: Tensor,
-        keys: Tensor | Prepared,
-        values: Tensor,
+        query: Float[Tensor, "*#b q d"],
+        keys: Float[Tensor, "*#b k e"] | Prepared,
+        values: Float[Tensor, "*#b k v"],
         *,
         mask: Mask | Tensor | None = None,
         bias: Tensor | None = None,
-        previous: Tensor | None = None,
+        previous: Float[Tensor, "*#b k"] | None = None,
         step: int | Tensor = 0,
         need_weights: bool = True,
     ) -> AttentionOutput:
         """As `attend`, with this module's score and alignment."""
-        around = Around(as_mask(mask), bias, previous, step, self.dropout if self.training else 0.0)
-        return self.run(query, keys, values, around, need_weights=need_weights, seen_as=self)
+        options = CallOptions(as_mask(mask), bias, previous, step, self.dropout if self.training else 0.0)
+        return self.run(query, keys, values, options, need_weights=need_weights, trace_as=self)
+
+    if TYPE_CHECKING:
+        __call__ = forward
 
     def run(
         self,
         query: Tensor,
         keys: Tensor | Prepared,
         values: Tensor,
-        around: Around,
+        options: CallOptions,
         *,
         need_weights: bool,
-        seen_as: nn.Module,
+        trace_as: nn.Module,
         heads: bool = False,
     ) -> AttentionOutput:
-        """As `forward`, seen by a trace as the layer `seen_as`: for layers that have their attention inside."""
-        watch = watched(seen_as)
-        out = _attend(query, keys, values, self.score, self.align, around, need_weights, self.impl)
+        """As `forward`, seen by a trace as the layer `trace_as`: for layers that have their attention inside."""
+        watch = watched(trace_as)
+        out = _run(query, keys, values, self.score, self.align, options, need_weights, self.impl)
         if watch:
-            beside = _Beside(query, keys, values, self.score, self.align, around)
-            record(seen_as, out.weights, beside, heads=heads)
+            later = _LaterWeights(query, keys, values, self.score, self.align, options)
+            record(trace_as, out.weights, later, heads=heads)
         return out if need_weights else out._replace(weights=None)
 
     def extra_repr(self) -> str:
-        """What is not a submodule."""
+        """Dropout, implementation, and the functions that are not submodules."""
         plain = [
-            f"{name}={part}"
-            for name, part in (("score", self.score), ("align", self.align))
-            if callable(part) and not isinstance(part, nn.Module)
+            f"{name}={function}"
+            for name, function in (("score", self.score), ("align", self.align))
+            if callable(function) and not isinstance(function, nn.Module)
         ]
         return ", ".join([*plain, f"dropout={self.dropout}, impl={self.impl!r}"])
 
 
-def _attend(
+def _run(
     query: Tensor,
     keys: Tensor | Prepared,
     values: Tensor,
     score: ScoreLike,
     align: AlignLike,
-    around: Around,
+    options: CallOptions,
     need_weights: bool,
     impl: str,
 ) -> AttentionOutput:
-    lead = check_inputs(query, keys, values, around)
-    num_queries, num_keys = query.shape[-2], values.shape[-2]
-    mask, bias, previous, step, dropout = around
+    """Check what came in, then take the fastest way that can do it: fused, row by row, or `_attend`."""
+    lead = check_call(query, keys, values, options)
     if isinstance(keys, Prepared) and not isinstance(score, Score):
         keys = keys.keys  # a plain callable has nothing to prepare
-    if bias is not None and bias.ndim < 2:
-        bias = bias.reshape(1, -1)
-    if num_keys == 0:  # nothing to attend to: every row is empty
+    if options.bias is not None and options.bias.ndim < 2:
+        options = options._replace(bias=options.bias.reshape(1, -1))
+    if values.shape[-2] == 0:  # nothing to attend to: every row is empty
         weights = query[..., :0].expand(*lead, -1, -1)
         return AttentionOutput(weights.to(values.dtype) @ values, weights)
-    raw = keys.keys if isinstance(keys, Prepared) else keys
-    call = Call(query.device.type, query, values, bias is not None)
-    way = choose(impl, score, align, call, gradient=need_weights and _has_gradient(query, raw, values, bias, score))
-    if way != "reference" and 0 not in (*lead, num_queries, values.shape[-1]):  # no kernel is needed for nothing
-        assert isinstance(score, Score)
-        assert isinstance(align, Softmax)
-        prepared = keys if isinstance(keys, Prepared) else score.prepare(keys)
-        if way == "sdpa":
-            context = sdpa(query, prepared, values, score, align, mask, bias, dropout)
-        else:
-            context = additive(way, query, prepared, values, score, align, mask, dropout)
-        if not need_weights:
-            return AttentionOutput(context)
-        weights = weights_beside(query, prepared, values, score, align, mask, bias)
-        return AttentionOutput(context, refuse_gradient(weights, query, raw, values, bias, *_parameters(score)))
-    allowed = None if mask is None else mask.dense(num_queries, num_keys, device=query.device)
-    if "previous" in getattr(score, "needs", ()) and num_queries > 1:
-        return _row_by_row(query, keys, values, score, align, around._replace(bias=bias), allowed)
-    history = {"query": query, "previous": previous, "step": step}
+    inputs = query, key_tensor(keys), values, options.bias
+    call = Call(query.device.type, query, values, options.bias is not None)
+    way = choose(impl, score, align, call, gradient=need_weights and _has_gradient(*inputs, score))
+    if way != "reference" and 0 not in (*lead, query.shape[-2], values.shape[-1]):  # no kernel is needed for nothing
+        return _fused(way, query, keys, values, score, align, options, need_weights)
+    if "previous" in getattr(score, "needs", ()) and query.shape[-2] > 1:
+        return _row_by_row(query, keys, values, score, align, options)
+    return _attend(query, keys, values, score, align, options)
 
-    scores = _pick(score, query, keys, history)  # ① how well does each key answer the query?
-    _check_pairs("score", score, scores, num_queries, num_keys)
+
+def _scores(score: ScoreLike, query: Tensor, keys: Tensor | Prepared, values: Tensor, options: CallOptions) -> Tensor:
+    """Scores [*b q k] of all pairs, with the bias added."""
+    scores: Tensor = _call(score, query, keys, query, options)
+    check_pairs("score", score, scores, query.shape[-2], values.shape[-2])
+    lead = broadcast(query, key_tensor(keys), values)
     scores = scores if scores.shape[:-2] == lead else scores.expand(*lead, -1, -1)
-    scores = scores if bias is None else scores + bias
-
-    allowed = None if allowed is None else fit(allowed, scores.shape)
-    alignment = _pick(align, scores, allowed, history)  # ② how much of each key does the query take?
-    weights, log_prob, entropy = _weights(align, alignment, allowed, num_queries, num_keys)
-
-    dropped = F.dropout(weights, dropout) if dropout > 0 else weights
-    context = dropped.to(values.dtype) @ values  # ③ what does it get?
-    return AttentionOutput(context, weights.to(query.dtype), log_prob, entropy)
+    return scores if options.bias is None else scores + options.bias
 
 
-class _Beside(NamedTuple):
-    """Makes the weights of a call whose own pass gave none; only a fused one does not."""
-
-    query: Tensor
-    keys: Tensor | Prepared
-    values: Tensor
-    score: Any
-    align: Any
-    around: Around
-
-    def __call__(self, rows: Sequence[int] | None, heads: Sequence[int] | None) -> Tensor:
-        """Weights of these rows and heads."""
-        bias = self.around.bias
-        bias = bias.reshape(1, -1) if bias is not None and bias.ndim < 2 else bias
-        return weights_beside(*self[:5], self.around.mask, bias, rows=rows, heads=heads)
-
-
-def _has_gradient(*parts: Tensor | ScoreLike | None) -> bool:
-    """Whether somebody may want to differentiate what is made of these; compilers see one plain path."""
-    if torch.compiler.is_compiling():
-        return True
-    if not torch.is_grad_enabled():
-        return False
-    tensors = [part for each in parts for part in ([each] if isinstance(each, Tensor) else _parameters(each))]
-    return any(tensor.requires_grad for tensor in tensors)
-
-
-def _parameters(score: Any) -> list[Tensor]:
-    return list(score.parameters()) if isinstance(score, nn.Module) else []
-
-
-def _weights(align: AlignLike, result: Any, allowed: Tensor | None, num_queries: int, num_keys: int) -> Alignment:
-    """The result of an alignment, checked; one that is not ours is held to the mask."""
-    if isinstance(result, Tensor):
-        result = Alignment(result)
-    weights = result.weights if isinstance(result, Alignment) else result
-    _check_pairs("weight", align, weights, num_queries, num_keys)
+def _align(align: AlignLike, scores: Tensor, query: Tensor, options: CallOptions) -> Alignment:
+    """The alignment of the scores under the mask, checked; one that is not ours is held to the mask."""
+    num_queries, num_keys = scores.shape[-2:]
+    allowed = None
+    if options.mask is not None:
+        allowed = fit(options.mask.dense(num_queries, num_keys, device=query.device), scores.shape)
+    result = _call(align, scores, allowed, query, options)
+    alignment = Alignment(result) if isinstance(result, Tensor) else result
+    weights = alignment.weights if isinstance(alignment, Alignment) else alignment
+    check_pairs("weight", align, weights, num_queries, num_keys)
     if allowed is not None and not isinstance(align, Align):
         weights = weights.masked_fill(~allowed, 0.0)
-    return Alignment(weights, result.log_prob, result.entropy)
+    return Alignment(weights, alignment.log_prob, alignment.entropy)
+
+
+def _drop(weights: Tensor, dropout: float) -> Tensor:
+    return F.dropout(weights, dropout) if dropout > 0 else weights
+
+
+def _call(function: Callable[..., Any], first: Any, second: Any, query: Tensor, options: CallOptions) -> Any:
+    """Call a score or an alignment with what it needs of the history, and nothing else."""
+    needs = getattr(function, "needs", ())
+    if not needs:
+        return function(first, second)
+    history = {"query": query, "previous": options.previous, "step": options.step}
+    return function(first, second, **{name: history[name] for name in needs})
+
+
+# ── other ways to the same result ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _fused(
+    way: str,
+    query: Tensor,
+    keys: Tensor | Prepared,
+    values: Tensor,
+    score: ScoreLike,
+    align: AlignLike,
+    options: CallOptions,
+    need_weights: bool,
+) -> AttentionOutput:
+    """The context by a fused kernel; weights, if asked for, by a second pass."""
+    assert isinstance(score, Score)
+    assert isinstance(align, Softmax)
+    mask, bias = options.mask, options.bias
+    prepared = keys if isinstance(keys, Prepared) else score.prepare(keys)
+    if way == "sdpa":
+        context = sdpa(query, prepared, values, score, align, mask, bias, options.dropout)
+    else:
+        context = additive(way, query, prepared, values, score, align, mask, options.dropout)
+    if not need_weights:
+        return AttentionOutput(context)
+    weights = recompute_weights(query, prepared, values, score, align, mask, bias)
+    return AttentionOutput(
+        context, refuse_gradient(weights, query, key_tensor(keys), values, bias, *_parameters(score))
+    )
 
 
 def _row_by_row(
@@ -248,31 +252,33 @@ def _row_by_row(
     values: Tensor,
     score: ScoreLike,
     align: AlignLike,
-    around: Around,
-    allowed: Tensor | None,
+    options: CallOptions,
 ) -> AttentionOutput:
     """One query after the other, for scores that look at the weights of the query before."""
+    allowed = None
+    if options.mask is not None:
+        allowed = options.mask.dense(query.shape[-2], values.shape[-2], device=query.device)
     if isinstance(score, Score) and not isinstance(keys, Prepared):
         keys = score.prepare(keys)
-    previous, rows = around.previous, []
+    previous, rows = options.previous, []
     for index in range(query.shape[-2]):
 
         def row_of(matrix: Tensor, index: int = index) -> Tensor:
             return matrix[..., index : index + 1, :] if matrix.shape[-2] > 1 else matrix
 
-        here = around._replace(
+        here = options._replace(
             mask=None if allowed is None else Mask.of(row_of(allowed)),
-            bias=None if around.bias is None else row_of(around.bias),
+            bias=None if options.bias is None else row_of(options.bias),
             previous=previous,
-            step=around.step + index,
+            step=options.step + index,
         )
-        row = _attend(query[..., index : index + 1, :], keys, values, score, align, here, True, "reference")
+        row = _attend(query[..., index : index + 1, :], keys, values, score, align, here)
         assert row.weights is not None
         previous = row.weights[..., 0, :]
         rows.append(row)
 
-    def join(parts: list[Tensor | None], axis: int) -> Tensor | None:
-        return torch.cat([part for part in parts if part is not None], axis) if parts[0] is not None else None
+    def join(tensors: list[Tensor | None], axis: int) -> Tensor | None:
+        return torch.cat([tensor for tensor in tensors if tensor is not None], axis) if tensors[0] is not None else None
 
     context = torch.cat([row.context for row in rows], -2)
     return AttentionOutput(
@@ -283,97 +289,32 @@ def _row_by_row(
     )
 
 
-def _pick(part: Callable[..., Any], first: Any, second: Any, history: dict[str, Any]) -> Any:
-    """Call a score or an alignment with what it needs of the history, and nothing else."""
-    return part(first, second, **{name: history[name] for name in getattr(part, "needs", ())})
+class _LaterWeights(NamedTuple):
+    """Makes the weights of a call whose own pass gave none; only a fused one does not."""
+
+    query: Tensor
+    keys: Tensor | Prepared
+    values: Tensor
+    score: Any
+    align: Any
+    options: CallOptions
+
+    def __call__(self, rows: Sequence[int] | None, heads: Sequence[int] | None) -> Tensor:
+        """Weights of these rows and heads."""
+        bias = self.options.bias
+        bias = bias.reshape(1, -1) if bias is not None and bias.ndim < 2 else bias
+        return recompute_weights(*self[:5], self.options.mask, bias, rows=rows, heads=heads)
 
 
-def check_part(role: str, part: Any, default: nn.Module) -> Any:
-    """The score or alignment that was passed, or the default; an error for anything that is neither."""
-    if part is None:
-        return default
-    if isinstance(part, type):
-        raise ConfigError(f"{role} must be an object, not a class", got=part.__name__, cure=f"write {part.__name__}(…)")
-    if isinstance(part, Align if role == "score" else Score):
-        raise ConfigError(f"this is no {role}", got=type(part).__name__, cure="Attention(score=…, align=…)")
-    if not callable(part):
-        raise ConfigError(f"{role} must be callable", got=repr(part), expected=f"an object such as {default}")
-    return part
+def _has_gradient(*inputs: Tensor | ScoreLike | None) -> bool:
+    """Whether somebody may want to differentiate what is made of these; compilers see one plain path."""
+    if torch.compiler.is_compiling():
+        return True
+    if not torch.is_grad_enabled():
+        return False
+    tensors = [tensor for each in inputs for tensor in ([each] if isinstance(each, Tensor) else _parameters(each))]
+    return any(tensor.requires_grad for tensor in tensors)
 
 
-def check_inputs(query: Tensor, keys: Tensor | Prepared, values: Tensor, around: Around) -> tuple[int, ...]:
-    """The leading axes of the result, once everything fits."""
-    key_tensor = keys.keys if isinstance(keys, Prepared) else keys
-    for name, tensor in (("query", query), ("keys", key_tensor), ("values", values)):
-        if not isinstance(tensor, Tensor):
-            raise ShapeError(f"{name} must be a tensor", got=type(tensor).__name__, expected="[..., items, width]")
-        if tensor.ndim < 2:
-            raise ShapeError(
-                f"{name} needs an axis for its items and one for their width",
-                got=list(tensor.shape),
-                expected="[..., items, width]",
-                cure=f"{name}.unsqueeze(-2) makes one item of a vector",
-            )
-        if not tensor.is_floating_point():
-            raise ShapeError(f"{name} must hold real numbers", got=tensor.dtype, cure=f"{name}.float()")
-        if tensor.device != query.device:
-            raise ShapeError(
-                f"{name} and query are on different devices",
-                got=f"{tensor.device} and {query.device}",
-                expected="one",
-                cure=f"{name}.to(query.device)",
-            )
-    if query.ndim < max(key_tensor.ndim, values.ndim):
-        raise ShapeError(
-            "the query has fewer axes than keys or values",
-            got=f"query {list(query.shape)}, keys {list(key_tensor.shape)}, values {list(values.shape)}",
-            expected="as many",
-            cure="query.unsqueeze(-2) makes one query of each state; query[None] lets all sentences share queries",
-        )
-    if key_tensor.shape[-2] != values.shape[-2]:
-        raise ShapeError(
-            "keys and values differ in length",
-            got=f"{key_tensor.shape[-2]} and {values.shape[-2]}",
-            expected="one value for each key",
-        )
-    _check_dropout(around.dropout)
-    if isinstance(around.step, int) and abs(around.step) > LATEST:
-        raise ConfigError("step", got=around.step, expected=f"the time of the first query, at most {LATEST}")
-    lead = broadcast(query, key_tensor, values)
-    if around.bias is not None:
-        if around.bias.dtype == torch.bool:
-            raise MaskError("a bias is added to the scores", got="torch.bool", cure="pass it as mask=")
-        if around.bias.dtype.is_complex:
-            raise ShapeError("a bias must hold real numbers", got=around.bias.dtype, cure="bias.real")
-        if around.bias.device != query.device:
-            got = f"{around.bias.device} and {query.device}"
-            cure = "bias.to(query.device)"
-            raise ShapeError("bias and query are on different devices", got=got, expected="one", cure=cure)
-        check_spreads("the bias does not fit the scores", around.bias, (*lead, query.shape[-2], values.shape[-2]))
-    if around.previous is not None:
-        wanted = (*lead, values.shape[-2])
-        check_spreads("the previous weights do not fit the keys", around.previous, wanted, whole=True)
-    return lead
-
-
-def check_spreads(what: str, tensor: Tensor, shape: tuple[int, ...], *, whole: bool = False) -> None:
-    """`tensor` broadcasts to `shape`; with `whole` it has as many axes."""
-    axes = zip(reversed(tensor.shape), reversed(shape), strict=False)
-    wrong = tensor.ndim != len(shape) if whole else tensor.ndim > len(shape)
-    if wrong or any(have not in (1, want) for have, want in axes):
-        raise ShapeError(what, got=list(tensor.shape), expected=f"a tensor that broadcasts to {list(shape)}")
-
-
-def _check_dropout(dropout: float) -> None:
-    if not 0 <= dropout < 1:
-        raise ConfigError("dropout", got=dropout, expected="0 ≤ dropout < 1")
-
-
-def _check_pairs(what: str, part: Any, result: Any, num_queries: int, num_keys: int) -> None:
-    """A score or an alignment, ours or the caller's, has given one number for each pair."""
-    if not isinstance(result, Tensor) or result.ndim < 2 or result.shape[-2:] != (num_queries, num_keys):
-        raise ShapeError(
-            f"{getattr(part, '__name__', type(part).__name__)} returned no {what} for each pair",
-            got=list(result.shape) if isinstance(result, Tensor) else type(result).__name__,
-            expected=f"[..., {num_queries}, {num_keys}]",
-        )
+def _parameters(score: Any) -> list[Tensor]:
+    return list(score.parameters()) if isinstance(score, nn.Module) else []

@@ -86,7 +86,7 @@ def _pays(score: Any, call: Call) -> bool:
 
 def _against_triton(score: Any, call: Call) -> list[str]:
     from regard.kernels import reasons_against_triton
-    from regard.kernels.additive import WIDEST, width_limit
+    from regard.kernels.limits import WIDEST, width_limit
 
     limit = WIDEST if call.query is None else width_limit(call.query.shape[-2])
     reasons = reasons_against_triton(call.device, call.query, values=call.values, widest=limit)

@@ -16,12 +16,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.align import Align, Alignment, Segments, Softmax
-from regard.attention.attention import SCALED_DOT, SOFTMAX, Around, check_inputs, check_part, check_spreads
-from regard.attention.output import AttentionOutput
+from regard.attention.attention import SCALED_DOT, SOFTMAX
+from regard.attention.checks import check_call, check_callable, check_spreads
+from regard.attention.output import AttentionOutput, CallOptions
 from regard.attention.tracing import record_edges, watched
 from regard.base import ConfigError, MaskError, ShapeError
 from regard.score import Edges, Prepared, ScaledDot, Score
-from regard.score.score import wide
+from regard.score.score import to_float32
 
 
 def attend_edges(
@@ -50,7 +51,7 @@ def attend_edges(
             [2.],
             [0.]]), tensor([0.5000, 0.5000, 1.0000]))
     """
-    score, align = check_part("score", score, SCALED_DOT), check_part("align", align, SOFTMAX)
+    score, align = check_callable("score", score, SCALED_DOT), check_callable("align", align, SOFTMAX)
     watch = watched("attend_edges")
     out = _attend_edges(query, keys, values, edges, score, align, bias, dropout)
     if watch and out.weights is not None:
@@ -71,8 +72,8 @@ class EdgeAttention(nn.Module):
         super().__init__()
         if not 0 <= dropout < 1:
             raise ConfigError("dropout", got=dropout, expected="0 ≤ dropout < 1")
-        self.score: Score = check_part("score", score, ScaledDot())
-        self.align: Align = check_part("align", align, Softmax())
+        self.score: Score = check_callable("score", score, ScaledDot())
+        self.align: Align = check_callable("align", align, Softmax())
         _check_forms(self.score, self.align)
         self.dropout, self.heads = dropout, heads
 
@@ -114,7 +115,7 @@ def _attend_edges(
     dropout: float,
 ) -> AttentionOutput:
     _check_forms(score, align)
-    lead = check_inputs(query, keys, values, Around(None, None, None, 0, dropout))
+    lead = check_call(query, keys, values, CallOptions(None, None, None, 0, dropout))
     _check_edges(edges, query, values)
     segments = Segments(edges.targets, edges.num_queries)
 
@@ -127,7 +128,7 @@ def _attend_edges(
     alignment: Alignment = align.on_edges(scores, segments)  # ② how much of each key does the query take?
 
     dropped = F.dropout(alignment.weights, dropout) if dropout > 0 else alignment.weights
-    taken = wide(dropped.to(values.dtype)).unsqueeze(-1) * edges.at_sources(wide(values))  # [*b e v]
+    taken = to_float32(dropped.to(values.dtype)).unsqueeze(-1) * edges.at_sources(to_float32(values))  # [*b e v]
     context = taken.new_zeros(*taken.shape[:-2], edges.num_queries, taken.shape[-1])
     context = context.index_add(-2, edges.targets, taken).to(values.dtype)  # ③ what does it get?
     return AttentionOutput(context, alignment.weights.to(query.dtype), alignment.log_prob, alignment.entropy)

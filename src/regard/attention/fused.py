@@ -11,10 +11,10 @@ from torch import Tensor
 from regard.align import Softmax
 from regard.attention.mask import Mask, fit
 from regard.base import RegardError, ShapeError
-from regard.kernels.additive import WIDEST, reasons_against_triton, width_limit
 from regard.kernels.derivatives import as_fused_kernels_read, plain_dot, with_second_derivative, without_autocast
+from regard.kernels.limits import WIDEST, reasons_against_triton, width_limit
 from regard.score import Prepared, Score
-from regard.score.score import common_type, wide
+from regard.score.score import common_type, to_float32
 
 
 def sdpa(
@@ -100,9 +100,9 @@ def additive(
     form = score.as_additive(query, prepared.keys)
     lead = broadcast(form.query, form.keys, values)
     num_queries, num_keys = query.shape[-2], values.shape[-2]
-    sides = (part.expand(*lead, -1, -1).reshape(-1, *part.shape[-2:]) for part in (form.query, form.keys, values))
+    sides = (side.expand(*lead, -1, -1).reshape(-1, *side.shape[-2:]) for side in (form.query, form.keys, values))
     flat_query, flat_keys, flat_values = sides
-    v = form.v if align.temperature == 1.0 else wide(form.v) / align.temperature
+    v = form.v if align.temperature == 1.0 else to_float32(form.v) / align.temperature
     rules = mask_rules(mask, lead, num_queries, num_keys, query.device)
     from regard.kernels import blocked_additive, fused_additive
 
@@ -186,8 +186,8 @@ def mask_rules(
         return {"allowed": allowed.expand(*lead, rows, num_keys).reshape(-1, rows, num_keys)}
     rules: dict[str, Any] = {"causal": simple.causal, "window": simple.window}
     if simple.padding is not None:
-        whole = fit(simple.padding.dense(1, num_keys, device=device), (*lead, 1, num_keys))
-        rules["lengths"] = whole.sum((-1, -2)).expand(lead).reshape(-1).contiguous()  # of one item: not a view of it
+        allowed = fit(simple.padding.dense(1, num_keys, device=device), (*lead, 1, num_keys))
+        rules["lengths"] = allowed.sum((-1, -2)).expand(lead).reshape(-1).contiguous()  # of one item: not a view of it
     return rules
 
 

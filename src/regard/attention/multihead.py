@@ -1,11 +1,14 @@
 """Multi-head attention (Vaswani 2017): projections and heads around any `Attention`."""
 
+from typing import TYPE_CHECKING
+
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.attention import Around, Attention
+from regard.attention.attention import Attention
 from regard.attention.mask import Mask, as_mask
-from regard.attention.output import AttentionOutput, Cache, Memory
+from regard.attention.output import AttentionOutput, Cache, CallOptions, Memory
 from regard.attention.position import Learned, Position, Relative, Sinusoidal
 from regard.base import ConfigError, ShapeError
 from regard.score import Prepared, ScaledDot
@@ -15,8 +18,17 @@ from regard.score.score import check_type
 class MultiHead(nn.Module):
     """head_i = attention(Q W_i^Q, K W_i^K, V W_i^V), joined and projected: [*b q dim], [*b k key_dim] → [*b q dim].
 
-    Score and alignment act on heads of width dim / num_heads and are shared by all heads. With `num_key_heads` fewer
-    than `num_heads`, several query heads share keys and values (grouped-query attention).
+    - `dim`: the width of queries and of the result.
+    - `num_heads`: how many heads there are; each has the width dim / num_heads.
+    - `num_key_heads`: how many heads keys and values have. Where they are fewer than `num_heads`, several query heads
+      share each of them (grouped-query attention). None: as many as `num_heads`.
+    - `key_dim`, `value_dim`: the widths of keys and of values before their projection. None: `dim` for keys, and for
+      values the width of keys.
+    - `bias`: whether the four projections add a learnt vector.
+    - `attention`: the score and the alignment, which act on each head and are shared by all; it also holds the dropout
+      of weights. None: scaled dot product and softmax.
+    - `position`: what turns queries and keys by their place or adds to their scores: `Rotary`, `ALiBi`, `Relative`.
+    - `impl`: the implementation by name, where no `attention` is given that says it; see docs/attention.md.
 
     >>> layer = MultiHead(8, num_heads=2)
     >>> out = layer(torch.zeros(1, 3, 8), mask=Mask.causal(), need_weights=True)
@@ -63,24 +75,29 @@ class MultiHead(nn.Module):
 
     def forward(
         self,
-        query: Tensor,
-        keys: Tensor | Memory | None = None,
-        values: Tensor | None = None,
+        query: Float[Tensor, "*#b q d"],
+        keys: Float[Tensor, "*#b k e"] | Memory | None = None,
+        values: Float[Tensor, "*#b k v"] | None = None,
         *,
         mask: Mask | Tensor | None = None,
         bias: Tensor | None = None,
-        previous: Tensor | None = None,
+        previous: Float[Tensor, "..."] | None = None,
         step: int | Tensor = 0,
         cache: Cache | None = None,
-        earlier: Tensor | None = None,
+        earlier: Float[Tensor, "*#b m d"] | None = None,
         need_weights: bool = False,
     ) -> AttentionOutput:
         """Self-attention with `query` alone, cross-attention with `keys` (and `values`, the same unless told).
 
-        `keys` may be `layer.prepare(memory)`, which many calls then share. `cache` makes self-attention incremental:
-        pass `Cache()` first, then `out.cache` of the step before. `earlier` [*b m dim] are states of the same sequence
-        before `query`, such as the segment before: they are seen, but do not ask. `need_weights` gives `out.weights`
-        [*b h q k].
+        - `keys` may be `layer.prepare(memory)`, which many calls then share.
+        - `mask`: True = may attend; its leading axes are batch axes, and all heads share it unless it has their axis.
+        - `bias` broadcasts to [*b h q k] and is added to the scores.
+        - `previous` [*b h k] and `step` are for scores and alignments with history: the weights of the query before,
+          and the time of the first query.
+        - `cache` makes self-attention incremental: pass `Cache()` first, then `out.cache` of the step before.
+        - `earlier` [*b m dim] are states of the same sequence before `query`, such as the segment before: they are
+          seen, but do not ask.
+        - `need_weights` gives `out.weights` [*b h q k].
         """
         self._check("query", query, self.to_query)
         self._check_source(keys, cache, earlier)
@@ -106,13 +123,16 @@ class MultiHead(nn.Module):
                 query_heads, key_heads, added = self.position(query_heads, raw_heads)
                 bias = added if bias is None else bias if added is None else bias + added
         dropout = self.attention.dropout if self.attention.training else 0.0
-        around = Around(as_mask(mask), bias, previous, step, dropout)
+        options = CallOptions(as_mask(mask), bias, previous, step, dropout)
         values = self._repeat(value_heads)
         out = self.attention.run(
-            query_heads, key_heads, values, around, need_weights=need_weights, seen_as=self, heads=True
+            query_heads, key_heads, values, options, need_weights=need_weights, trace_as=self, heads=True
         )
         context = self.to_output(out.context.transpose(-2, -3).flatten(-2))  # [*b h q d] → [*b q (h d)]
-        return AttentionOutput(context, out.weights, out.log_prob, out.entropy, cache)
+        return out._replace(context=context, cache=cache)
+
+    if TYPE_CHECKING:
+        __call__ = forward
 
     def prepare(self, keys: Tensor, values: Tensor | None = None) -> Memory:
         """Keys and values after all projections, those of the score too: pass it as `keys` to any number of calls."""
@@ -173,7 +193,7 @@ class MultiHead(nn.Module):
     def _check_source(self, keys: object, cache: object, earlier: object) -> None:
         if cache is not None and not isinstance(cache, Cache):
             raise ConfigError("cache", got=type(cache).__name__, expected="Cache() at first, then out.cache")
-        if sum(part is not None for part in (keys, cache, earlier)) > 1:
+        if sum(source is not None for source in (keys, cache, earlier)) > 1:
             raise ConfigError(
                 "keys=, cache= and earlier= exclude each other",
                 got=", ".join(n for n, p in (("keys", keys), ("cache", cache), ("earlier", earlier)) if p is not None),

@@ -1,10 +1,11 @@
-"""What attention returns, and what it carries from step to step."""
+"""What goes with a call of attention, what it returns, and what it carries from step to step."""
 
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from regard.attention.mask import Mask
 from regard.score import Prepared
 
 
@@ -41,6 +42,16 @@ class Cache(NamedTuple):
     def length(self) -> int:
         """How many keys it holds."""
         return 0 if self.keys is None else self.keys.shape[-2]
+
+
+class CallOptions(NamedTuple):
+    """What a query comes with, beside its keys and values."""
+
+    mask: Mask | None
+    bias: Tensor | None  # added to the scores
+    previous: Tensor | None  # [*b k]: the weights of the query before
+    step: int | Tensor  # the time of the first query
+    dropout: float  # of the weights
 
 
 class AttentionOutput(NamedTuple):

@@ -1,4 +1,4 @@
-"""The trace: collects the weights of any model, by layer and head, with labels.
+"""The trace: collects the weights of any model, by layer and head, with labels; of glimpse models, the places.
 
 with trace(model, rows=target, columns=source) as seen:
     model(batch)
@@ -10,26 +10,25 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.base import ConfigError, RegardError, ShapeError, parse_json, write_atomically
+from regard.attention.record import EdgeList, GlimpsePath, Labels, Record
+from regard.base import ConfigError, RegardError, parse_json, write_atomically
 from regard.score import Edges
 
-Labels = Sequence[str] | Sequence[Sequence[str]]  # of one sentence, or of each sentence in the batch
 Layer = nn.Module | str | None  # a module, or the name of a function; None for a call of `attend`
 
 _ACTIVE: ContextVar[tuple["Trace", ...]] = ContextVar("regard_trace", default=())
 
 
 @runtime_checkable
-class Beside(Protocol):
+class LaterWeights(Protocol):
     """A call of attention that can say its weights later."""
 
     @property
@@ -40,82 +39,6 @@ class Beside(Protocol):
     def __call__(self, rows: Sequence[int] | None, heads: Sequence[int] | None) -> Tensor:
         """The weights of some rows and heads."""
         ...
-
-
-class EdgeList(NamedTuple):
-    """The edges that weights [*b e] belong to: numbers of queries and keys, and how many there are of both."""
-
-    pairs: NDArray[Any]  # [2 e]: queries, then keys
-    sizes: tuple[int, int]
-
-
-@dataclass
-class Record:
-    """The weights of one layer, [*b h q k] from heads and [*b q k] without, and the labels of the last two axes.
-
-    Over an edge list the weights are [*b h e] and [*b e]; `edges` then has the list of each call, and `dense()` the
-    matrices.
-    """
-
-    name: str
-    calls: list[NDArray[Any]] = field(repr=False)
-    heads: bool = False
-    rows: Labels | None = field(default=None, repr=False)
-    columns: Labels | None = field(default=None, repr=False)
-    queries: list[int] | None = None  # the numbers of the rows that were asked for; None: all
-    edges: list["EdgeList"] | None = field(default=None, repr=False)  # one for each call over an edge list
-
-    @property
-    def weights(self) -> NDArray[Any]:
-        """All calls in one array: queries of step-by-step decoding follow each other, missing keys have weight 0."""
-        if len(self.calls) == 1:
-            return self.calls[0]
-        if self.edges is not None:
-            cure = "read .calls, .edges and .dense(call), or open a trace for each batch"
-            raise ShapeError(
-                f"{self.name} was called over several edge lists", got=f"{len(self.calls)} calls", cure=cure
-            )
-        if len({call.shape[:-2] for call in self.calls}) > 1:
-            raise ShapeError(
-                f"{self.name} was called with several batch shapes",
-                got=[list(call.shape) for call in self.calls],
-                cure="read .calls, or open a trace for each batch",
-            )
-        width = max(call.shape[-1] for call in self.calls)
-        pad = [(0, 0)] * (self.calls[0].ndim - 1)
-        return np.concatenate([np.pad(call, [*pad, (0, width - call.shape[-1])]) for call in self.calls], axis=-2)
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """One letter for each axis, as in docs/notation.md."""
-        pairs = ("q", "k") if self.edges is None else ("e",)
-        tail = ("h", *pairs) if self.heads else pairs
-        return ("b",) * (self.calls[0].ndim - len(tail)) + tail
-
-    def dense(self, call: int = 0) -> NDArray[Any]:
-        """The weights of one call as matrices [*b q k], also where they were made over an edge list."""
-        weights = self.calls[call]
-        if self.edges is None:
-            return weights
-        (targets, sources), (num_queries, num_keys) = self.edges[call]
-        matrices = np.zeros((*weights.shape[:-1], num_queries, num_keys), dtype=weights.dtype)
-        matrices[..., targets, sources] = weights
-        return matrices if self.queries is None else matrices[..., self.queries, :]
-
-    def item(self, batch: int = 0) -> "Record":
-        """One sentence of the batch, without its batch axis and cut to its labels."""
-        weights = self.weights
-        if self.axes.count("b") == 1:
-            weights = weights[batch]
-        elif self.axes.count("b") > 1:
-            weights = weights.reshape(-1, *weights.shape[self.axes.count("b") :])[batch]
-        rows, columns = _labels_of(self.rows, batch), _labels_of(self.columns, batch)
-        if self.edges is not None:  # labels are of nodes, and no edge is cut
-            return replace(self, calls=[weights], rows=rows, columns=columns)
-        if rows is not None and self.queries is not None:
-            rows = [rows[number] for number in self.queries if number < len(rows)]
-        weights = weights[..., : None if rows is None else len(rows), : None if columns is None else len(columns)]
-        return replace(self, calls=[weights], rows=rows, columns=columns)
 
 
 class Trace(Mapping[str, Record]):
@@ -146,11 +69,11 @@ class Trace(Mapping[str, Record]):
             self._apply_labels(record)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Name → weights."""
-        return {name: record.weights for name, record in self._records.items()}
+        """Name → weights, or the places of a layer that has no weights."""
+        return {name: record.weights if record.calls else record.places for name, record in self._records.items()}
 
     def to_json(self, *, digits: int = 6) -> str:
-        """Everything as JSON text, weights rounded to `digits` decimals."""
+        """Everything as JSON text, weights and places rounded to `digits` decimals."""
         records = [
             {
                 "name": record.name,
@@ -158,10 +81,10 @@ class Trace(Mapping[str, Record]):
                 "rows": _plain(record.rows),
                 "columns": _plain(record.columns),
                 "queries": record.queries,
-                "shape": list(record.weights.shape),
-                "weights": np.round(record.weights.astype(np.float64), digits).tolist(),
                 **({} if record.edges is None else {"edges": [record.edges[0].pairs.tolist(), record.edges[0].sizes]}),
             }
+            | (_numbers("weights", record.weights, digits) if record.calls else {})
+            | (_numbers("places", record.places, digits) | {"active": record.active.tolist()} if record.paths else {})
             for record in self._records.values()
         ]
         return json.dumps({"format": "regard.trace", "version": 1, "records": records}, ensure_ascii=False)
@@ -182,10 +105,15 @@ class Trace(Mapping[str, Record]):
         seen = cls()
         try:
             for entry in content["records"]:
-                weights = np.asarray(entry["weights"], dtype=np.float32).reshape(entry["shape"])
                 labels = entry["rows"], entry["columns"], entry.get("queries")
-                edges = _edges_from_json(entry["edges"], weights) if "edges" in entry else None
-                seen._records[entry["name"]] = Record(entry["name"], [weights], "h" in entry["axes"], *labels, edges)
+                numbers = np.asarray(entry["places" if "places" in entry else "weights"], dtype=np.float32)
+                numbers, name = numbers.reshape(entry["shape"]), entry["name"]
+                if "places" in entry:
+                    active = np.asarray(entry["active"], dtype=bool).reshape(entry["shape"][:-1])
+                    seen._records[name] = Record(name, [], False, *labels, paths=[GlimpsePath(numbers, active)])
+                else:
+                    edges = _edges_from_json(entry["edges"], numbers) if "edges" in entry else None
+                    seen._records[name] = Record(name, [numbers], "h" in entry["axes"], *labels, edges)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RegardError("this trace is damaged", got=str(error), expected="what Trace.to_json writes") from error
         return seen
@@ -208,8 +136,9 @@ class Trace(Mapping[str, Record]):
 
     def __repr__(self) -> str:
         def line(record: Record) -> str:
-            times = f" × {len(record.calls)}" if len(record.calls) > 1 else ""
-            return f"{record.name} {list(record.calls[0].shape)}{times}"
+            calls = record.calls or [path.places for path in record.paths]
+            times = f" × {len(calls)}" if len(calls) > 1 else ""
+            return f"{record.name} {list(calls[0].shape)}{times}"
 
         return f"Trace({', '.join(map(line, self._records.values()))})"
 
@@ -226,22 +155,12 @@ class Trace(Mapping[str, Record]):
     def _wants(self, module: Layer) -> bool:
         return self._layers == "*" or fnmatch.fnmatchcase(self._name(module), self._layers)
 
-    def _add(
-        self,
-        module: Layer,
-        weights: NDArray[Any],
-        heads: bool,
-        queries: list[int] | None,
-        edges: EdgeList | None = None,
-    ) -> None:
+    def _record(self, module: Layer, heads: bool, queries: list[int] | None, *, edges: bool = False) -> Record:
         name = self._name(module)
         if name not in self._records:
-            empty: list[EdgeList] | None = None if edges is None else []
-            self._records[name] = Record(name, [], heads, queries=queries, edges=empty)
+            self._records[name] = Record(name, [], heads, queries=queries, edges=[] if edges else None)
             self._apply_labels(self._records[name])
-        self._records[name].calls.append(weights)
-        if edges is not None:
-            cast(list[EdgeList], self._records[name].edges).append(edges)
+        return self._records[name]
 
     def _chosen(self, num_queries: int, num_heads: int | None) -> tuple[list[int] | None, list[int] | None]:
         """Rows and heads of a call that were asked for and are there."""
@@ -304,27 +223,25 @@ def watched(module: Layer) -> bool:
 def record(
     module: Layer,
     weights: Tensor | None,
-    beside: Beside | None = None,
+    later: LaterWeights | None = None,
     *,
     heads: bool = False,
 ) -> None:
-    """Hand the weights of a layer to the traces that want them; `beside(rows, heads)` makes those of a fused pass."""
-    known = weights if weights is not None else cast(Beside, beside).query
-    if known.is_meta:
-        raise RegardError("a trace of meta tensors", got="tensors without numbers", cure="trace a call with real ones")
+    """Hand the weights of a layer to the traces that want them; `later(rows, heads)` makes those of a fused pass."""
+    known = weights if weights is not None else cast(LaterWeights, later).query
+    _refuse_meta(known)
     *lead, num_queries, _ = known.shape
     for seen in _ACTIVE.get():
         if not seen._wants(module):
             continue
         rows, some = seen._chosen(num_queries, lead[-1] if heads else None)
-        kept = cast(Beside, beside)(rows, some) if weights is None else _selected(weights, rows, some)
-        seen._add(module, _array(kept), heads, rows)
+        kept = cast(LaterWeights, later)(rows, some) if weights is None else _selected(weights, rows, some)
+        seen._record(module, heads, rows).calls.append(_array(kept))
 
 
 def record_edges(module: Layer, weights: Tensor, edges: Edges, *, heads: bool = False) -> None:
     """Hand weights [*b e], and the edges that they belong to, to the traces that want them."""
-    if weights.is_meta:
-        raise RegardError("a trace of meta tensors", got="tensors without numbers", cure="trace a call with real ones")
+    _refuse_meta(weights)
     for seen in _ACTIVE.get():
         if not seen._wants(module):
             continue
@@ -333,14 +250,41 @@ def record_edges(module: Layer, weights: Tensor, edges: Edges, *, heads: bool = 
         if rows is not None:
             chosen = torch.isin(edges.targets, edges.targets.new_tensor(rows))
             kept, pairs = kept[..., chosen], pairs[:, chosen]
+        record = seen._record(module, heads, rows, edges=True)
+        record.calls.append(_array(kept))
         listed = EdgeList(pairs.detach().cpu().numpy().copy(), (edges.num_queries, edges.num_keys))
-        seen._add(module, _array(kept), heads, rows, listed)
+        cast(list[EdgeList], record.edges).append(listed)
 
 
-def _array(weights: Tensor) -> NDArray[Any]:
-    """The weights as an array of their own, in float32 or better."""
-    array: NDArray[Any] = weights.detach().to("cpu", torch.promote_types(weights.dtype, torch.float32)).numpy().copy()
+def record_path(module: nn.Module, places: Tensor, active: Tensor) -> None:
+    """Hand the places [b t 2] that a model looked at to the traces that want them, and which glimpses count [b t].
+
+    `trace(rows=[0, -1])` keeps the first and the last glimpse, as it keeps some of the queries of a layer.
+    """
+    if not watched(module):
+        return
+    _refuse_meta(places)
+    for seen in _ACTIVE.get():
+        if seen._wants(module):
+            rows, _ = seen._chosen(places.shape[1], None)
+            kept = slice(None) if rows is None else rows
+            path = GlimpsePath(_array(places[:, kept]), active[:, kept].detach().cpu().numpy().copy())
+            seen._record(module, False, rows).paths.append(path)
+
+
+def _array(tensor: Tensor) -> NDArray[Any]:
+    """The numbers of a tensor in float32 or better, in memory of their own."""
+    array: NDArray[Any] = tensor.detach().to("cpu", torch.promote_types(tensor.dtype, torch.float32)).numpy().copy()
     return array
+
+
+def _refuse_meta(tensor: Tensor) -> None:
+    if tensor.is_meta:
+        raise RegardError("a trace of meta tensors", got="tensors without numbers", cure="trace a call with real ones")
+
+
+def _numbers(name: str, array: NDArray[Any], digits: int) -> dict[str, Any]:
+    return {"shape": list(array.shape), name: np.round(array.astype(np.float64), digits).tolist()}
 
 
 def _edges_from_json(entry: Any, weights: NDArray[Any]) -> list[EdgeList]:
@@ -362,19 +306,11 @@ def _there(asked: Sequence[int] | None, size: int) -> list[int] | None:
     return [number % size for number in asked if -size <= number < size]
 
 
-def _are_numbers(name: str, given: Sequence[Any]) -> bool:
-    kinds = {isinstance(each, int | np.integer) and not isinstance(each, bool) for each in given}
+def _are_numbers(name: str, values: Sequence[Any]) -> bool:
+    kinds = {isinstance(each, int | np.integer) and not isinstance(each, bool) for each in values}
     if len(kinds) > 1:
-        raise ConfigError(f"trace {name}", got=repr(given), expected="labels, or whole numbers, not both")
+        raise ConfigError(f"trace {name}", got=repr(values), expected="labels, or whole numbers, not both")
     return kinds == {True}
-
-
-def _labels_of(labels: Labels | None, batch: int) -> list[str] | None:
-    if labels is None:
-        return None
-    if labels and not isinstance(labels[0], str):
-        return list(labels[batch])
-    return list(cast(Sequence[str], labels))
 
 
 def _plain(labels: Labels | None) -> list[Any] | None:

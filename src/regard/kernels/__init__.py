@@ -3,7 +3,8 @@
 Neither makes the tensor [q k a] of all pairs. Triton itself is imported at the first call.
 """
 
-from regard.kernels.additive import fused_additive, reasons_against_triton
+from regard.kernels.additive import fused_additive
 from regard.kernels.blocked import blocked_additive, pays
+from regard.kernels.limits import reasons_against_triton
 
 __all__ = ["blocked_additive", "fused_additive", "pays", "reasons_against_triton"]

@@ -5,8 +5,6 @@ so that it can be read without Triton. The work is done in two opaque operations
 `regard::additive_backward`, which `torch.compile` and autocast leave alone.
 """
 
-import importlib.util
-import os
 from functools import partial
 
 import torch
@@ -16,11 +14,7 @@ from torch import Tensor
 from regard.base import ImplementationUnavailable
 from regard.kernels.blocked import check_inputs, sides
 from regard.kernels.derivatives import differentiable_again, plain_additive, refuse_transforms, visible_keys
-
-DTYPES = (torch.float32, torch.bfloat16, torch.float16)
-WIDEST = 256  # features and value width
-WIDEST_SINGLE = 2048  # the same, for one query
-EVERYWHERE = 1 << 30  # a window without end
+from regard.kernels.limits import EVERYWHERE, reasons_against_triton, width_limit
 
 
 def fused_additive(
@@ -64,43 +58,6 @@ def fused_additive(
     return context, log_sum
 
 
-def width_limit(num_queries: int) -> int:
-    """The widest features and values that the additive kernels take: one query leaves more room.
-
-    >>> width_limit(1), width_limit(2)
-    (2048, 256)
-    """
-    return WIDEST_SINGLE if num_queries == 1 else WIDEST
-
-
-def reasons_against_triton(
-    device: torch.device | str,
-    query: Tensor | None = None,
-    keys: Tensor | None = None,
-    values: Tensor | None = None,
-    *,
-    widest: int = WIDEST,
-) -> list[str]:
-    """Every reason why the kernels cannot serve such tensors here; empty if they can. Leading axes do not matter.
-
-    >>> reasons_against_triton("cuda", values=torch.ones(1, 2, 300, dtype=torch.float64))[-2:]
-    ['values are torch.float64, not float32, bfloat16 or float16', 'values are 300 wide, more than 256']
-    """
-    reasons = []
-    if importlib.util.find_spec("triton") is None:
-        reasons.append("triton is not installed")
-    kind = torch.device(device).type
-    if kind != "cuda" and not (kind == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"):
-        reasons.append(f"device is {kind}, not cuda")
-    for name, tensor in (("query", query), ("keys", keys), ("values", values)):
-        if tensor is not None and tensor.dtype not in DTYPES:
-            verb = "is" if name == "query" else "are"
-            reasons.append(f"{name} {verb} {tensor.dtype}, not float32, bfloat16 or float16")
-        if tensor is not None and name != "query" and tensor.shape[-1] > widest:  # queries may still be unprojected
-            reasons.append(f"{name} are {tensor.shape[-1]} wide, more than {widest}")
-    return reasons
-
-
 # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -117,12 +74,12 @@ def _forward(
     after: int,
     dropout: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    from regard.kernels import parts, single_query, tiled
+    from regard.kernels import masks, single_query, tiled
 
     if 0 in (*query.shape, *values.shape):
         context = values.new_zeros(query.shape[0], query.shape[1], values.shape[2])
         return context, query.new_full(query.shape[:2], -torch.inf, dtype=torch.float32), _no_sums(query)
-    rules = parts.rules(query, keys, lengths, allowed, seed, before, after, dropout)
+    rules = masks.rules(query, keys, lengths, allowed, seed, before, after, dropout)
     if query.shape[1] == 1:
         return single_query.forward(query, keys, values, v, rules)
     return *tiled.forward(query, keys, values, v, rules), _no_sums(query)
@@ -150,11 +107,11 @@ def _backward(
     after: int,
     dropout: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    from regard.kernels import gradients, parts, single_query
+    from regard.kernels import gradients, masks, single_query
 
     if 0 in (*query.shape, *values.shape):
         return torch.zeros_like(query), torch.zeros_like(keys), torch.zeros_like(values), torch.zeros_like(v)
-    rules = parts.rules(query, keys, lengths, allowed, seed, before, after, dropout)
+    rules = masks.rules(query, keys, lengths, allowed, seed, before, after, dropout)
     if query.shape[1] == 1:
         return single_query.backward(grad, query, keys, values, v, context, sums, rules)
     with torch.autocast(query.device.type, enabled=False):
@@ -188,8 +145,8 @@ def _differentiate(ctx, grad, *_):  # type: ignore[no-untyped-def]
     query, keys, values, v, _context, _log_sum, _sums, lengths, allowed, _seed = ctx.saved_tensors
     before, after, dropout = ctx.settings  # somebody wants a second derivative
     plain = partial(plain_additive, seen=visible_keys(query, keys, lengths, allowed, before, after))
-    given = query, keys, values, v
-    return *differentiable_again(plain, given, ctx.needs_input_grad[:4], grad, dropout=dropout), *(None,) * 6
+    inputs = query, keys, values, v
+    return *differentiable_again(plain, inputs, ctx.needs_input_grad[:4], grad, dropout=dropout), *(None,) * 6
 
 
 _forward.register_autograd(_differentiate, setup_context=_remember)

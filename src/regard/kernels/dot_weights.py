@@ -2,7 +2,7 @@
 # mypy: disallow-untyped-decorators=False, implicit-reexport=True
 """softmax(scale · q·k) for some rows, beside a fused pass that does not give it: nothing but the weights is written.
 
-The first kernel walks along the keys and leaves the logarithm of the sum of each row, or of parts of it; the second
+The first kernel walks along the keys and leaves the logarithm of the sum of each row, or of split of it; the second
 makes the scores once more and writes the weights. So memory is passed over once, where scores, softmax and a change of
 dtype pass over it five times.
 """
@@ -11,23 +11,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from regard.kernels.arithmetic import dot
 from regard.kernels.derivatives import refuse_transforms
-from regard.kernels.parts import (
-    EVERYWHERE,
-    INTERPRETED,
-    Rules,
-    contiguous_rows,
-    dot,
-    jit,
-    mask_strides,
-    masks,
-    on,
-    pointers,
-    power_of_two,
-    rules,
-    tl,
-    visible,
-)
+from regard.kernels.launch import INTERPRETED, contiguous_rows, jit, on, power_of_two, tl
+from regard.kernels.limits import EVERYWHERE
+from regard.kernels.masks import Rules, mask_strides, masks, pointers, rules, visible
 
 BLOCK_Q, BLOCK_K, PROGRAMS = 64, 64, 512
 
@@ -63,9 +51,9 @@ def _pass(
         last = tl.max(tl.where(places < num_rows, rows, 0)) + shift + after
         end = tl.minimum(end, tl.cdiv(tl.minimum(last + 1, length), block_k))
     else:
-        parts = tl.arange(0, padded_splits)
-        here = (places[:, None] < num_rows) & (parts[None, :] < splits)
-        beside = (parts[None, :] * items + item) * num_rows + places[:, None]
+        split = tl.arange(0, padded_splits)
+        here = (places[:, None] < num_rows) & (split[None, :] < splits)
+        beside = (split[None, :] * items + item) * num_rows + places[:, None]
         sums_here = tl.load(sums + beside, mask=here, other=-float("inf"))
         highest = tl.max(sums_here, 1)
         highest = tl.where(highest == -float("inf"), 0.0, highest)
@@ -88,10 +76,10 @@ def _pass(
             total = total * tl.exp(highest - base) + tl.sum(tl.exp(scores - base[:, None]), 1)
             highest = higher
         else:
-            found = tl.exp(scores - highest[:, None])
+            shares = tl.exp(scores - highest[:, None])
             place = (item * num_rows + places)[:, None] * num_keys + columns[None, :]
             store = (places[:, None] < num_rows) & (columns[None, :] < num_keys)
-            tl.store(weights + place, found.to(weights.dtype.element_ty), mask=store)
+            tl.store(weights + place, shares.to(weights.dtype.element_ty), mask=store)
     if is_first:
         logarithm = tl.where(total > 0.0, highest + tl.log(tl.where(total > 0.0, total, 1.0)), -float("inf"))
         tl.store(sums + (split * items + item) * num_rows + places, logarithm, mask=places < num_rows)

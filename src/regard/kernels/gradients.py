@@ -20,26 +20,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.kernels.parts import (
-    INTERPRETED,
-    Rules,
-    contiguous_rows,
-    dot,
-    flags,
-    jit,
-    kept,
-    mask_strides,
-    on,
-    pointers,
-    power_of_two,
-    precise_exp,
-    reciprocal,
-    signed_falling,
-    signed_tanh,
-    tl,
-    visible,
-    within,
-)
+from regard.kernels.arithmetic import dot, precise_exp, reciprocal, signed_falling, signed_tanh, within
+from regard.kernels.dropout import kept
+from regard.kernels.launch import INTERPRETED, contiguous_rows, jit, on, power_of_two, tl
+from regard.kernels.masks import Rules, flags, mask_strides, pointers, visible
 from regard.kernels.tiled import Blocks, blocks, chunks, four, score_tiles
 
 PAIR_BITS = tl.constexpr(120.0)  # of the product of two factors
@@ -285,21 +269,21 @@ def backward(
     tiles = tiles or blocks(q, k, a, d)
     query, keys, values, v = contiguous_rows(query), contiguous_rows(keys), contiguous_rows(values), v.contiguous()
     grad = grad.contiguous()
-    parts = list(chunks(n, q, k, tiles, tiles.backward_chunk))
-    if len(parts) == 1:
-        found = _backward_chunk(grad, query, keys, values, v, log_sum, rules, (k - q, 0, 0), tiles)
+    all_chunks = list(chunks(n, q, k, tiles, tiles.backward_chunk))
+    if len(all_chunks) == 1:
+        grads = _backward_chunk(grad, query, keys, values, v, log_sum, rules, (k - q, 0, 0), tiles)
         of_query, of_keys, of_values, of_v = (
-            g.to(x.dtype) for g, x in zip(found, (query, keys, values, v), strict=True)
+            g.to(x.dtype) for g, x in zip(grads, (query, keys, values, v), strict=True)
         )
         return of_query, of_keys, of_values, of_v
     grad_query, grad_keys, grad_values = (torch.empty_like(x) for x in (query, keys, values))
     grad_v = torch.zeros(a, dtype=torch.float32, device=v.device)
     sums: tuple[Tensor, Tensor] | None = None
-    for part in parts:
-        some, rows = part.items, part.rows
+    for chunk in all_chunks:
+        some, rows = chunk.items, chunk.rows
         of_query, of_keys, of_values, of_v = _backward_chunk(
             grad[some, rows], query[some, rows], keys[some], values[some], v, log_sum[some, rows],
-            rules.of(part), part.at(q, k), tiles,
+            rules.of(chunk), chunk.at(q, k), tiles,
         )  # fmt: skip
         grad_query[some, rows] = of_query
         grad_v += of_v
@@ -331,7 +315,7 @@ def _backward_chunk(
     weighted = values.new_empty(n, rows, columns)
     splits = max(1, min(columns // tiles.mean_keys, tiles.programs // (n * rows // tiles.mean_queries)))
     means = torch.empty(2, splits, n, rows, dtype=torch.float32, device=query.device)
-    given = (
+    shared_arguments = (
         *mask_strides(rules), log_sum.stride(0), q, k, shift, item, row, rules.before, rules.after, rules.dropout,
         *scores.stride()[:2],
     )  # fmt: skip
@@ -340,12 +324,12 @@ def _backward_chunk(
     masked = pointers(rules, query)
     with on(query):
         _means[(mean_tiles[0] * splits * n,)](
-            scores, values, log_sum, grad, grad_scores, means, *masked, *values.stride()[:2], grad.stride(0), d, *given,
-            *mean_tiles, splits, n, **built, block_q=tiles.mean_queries, block_k=tiles.mean_keys,
+            scores, values, log_sum, grad, grad_scores, means, *masked, *values.stride()[:2], grad.stride(0), d,
+            *shared_arguments, *mean_tiles, splits, n, **built, block_q=tiles.mean_queries, block_k=tiles.mean_keys,
             block_depth=min(64, power_of_two(d, 16)), num_warps=tiles.mean_warps,
         )  # fmt: skip
         _pairs[(theirs.tiles * mine.tiles * n,)](
-            scores, log_sum, means, grad_scores, turned, weighted, *masked, *given,
+            scores, log_sum, means, grad_scores, turned, weighted, *masked, *shared_arguments,
             mine.tiles, theirs.tiles, splits, n,
             **built, block_q=tiles.own, block_k=tiles.own, num_warps=tiles.pair_warps,
         )  # fmt: skip

@@ -15,27 +15,14 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from regard.base import ImplementationUnavailable
-from regard.kernels.additive import WIDEST_SINGLE, reasons_against_triton
+from regard.kernels.arithmetic import precise_exp, signed_falling, signed_tanh
 from regard.kernels.blocked import check_inputs, sides
 from regard.kernels.derivatives import differentiable_again, plain_dot, refuse_transforms, visible_keys
-from regard.kernels.parts import (
-    EVERYWHERE,
-    Rules,
-    contiguous_rows,
-    flags,
-    jit,
-    kept,
-    mask_strides,
-    on,
-    pointers,
-    power_of_two,
-    precise_exp,
-    signed_falling,
-    signed_tanh,
-    tl,
-    visible,
-)
-from regard.kernels.parts import rules as rules_of
+from regard.kernels.dropout import kept
+from regard.kernels.launch import contiguous_rows, jit, on, power_of_two, tl
+from regard.kernels.limits import EVERYWHERE, WIDEST_SINGLE, reasons_against_triton
+from regard.kernels.masks import Rules, flags, mask_strides, pointers, visible
+from regard.kernels.masks import rules as rules_of
 
 
 @jit
@@ -409,8 +396,8 @@ def _differentiate(ctx, grad, *_):
     query, keys, values, _context, _sums, lengths, allowed = ctx.saved_tensors
     before, after, scale = ctx.settings  # somebody wants a second derivative
     plain = partial(plain_dot, scale=scale, seen=visible_keys(query, keys, lengths, allowed, before, after))
-    given = query, keys, values
-    return *differentiable_again(plain, given, ctx.needs_input_grad[:3], grad, dropout=0.0), *(None,) * 5
+    inputs = query, keys, values
+    return *differentiable_again(plain, inputs, ctx.needs_input_grad[:3], grad, dropout=0.0), *(None,) * 5
 
 
 _dot_forward.register_autograd(_differentiate, setup_context=_remember)
@@ -446,7 +433,7 @@ def _of_keys(
     tl.store(grad_v + item * features + at, total_v, mask=at < features)
 
 
-class StepAttention:
+class FusedSteps:
     """The context of one query in each item, step after step, over keys and values that stay the same.
 
     The score is Σ_a v_a tanh(q_a + k_ja), or without v scale · q·k_j. As in `StepLinear` of
@@ -464,17 +451,17 @@ class StepAttention:
         allowed: Bool[Tensor, "#n 1 k"] | None = None,
         steps: int,
     ) -> None:
-        refuse_transforms("StepAttention")
-        self._given: list[Tensor] = []
+        refuse_transforms("FusedSteps")
+        self._queries: list[Tensor] = []
         self._steps = iter(range(steps))
         self._fixed = (keys.detach(), values.detach(), None if v is None else v.detach(), allowed, scale)
-        pairs, grads = _Collect.apply(keys, values, v, self._given, steps, scale)
+        pairs, grads = _Collect.apply(keys, values, v, self._queries, steps, scale)
         self._tokens = pairs.unbind(0), grads.unbind(0)
 
     def __call__(self, query: Float[Tensor, "n 1 a"]) -> Float[Tensor, "n 1 d"]:
         """The next step."""
         step = next(self._steps)
-        self._given.append(query.detach())
+        self._queries.append(query.detach())
         pairs, grads = self._tokens
         context: Tensor = _Step.apply(query, pairs[step], grads[step], *self._fixed)
         return context
@@ -484,9 +471,9 @@ class _Collect(torch.autograd.Function):
     """Gives each step two tokens that hold nothing; what the steps leave for keys, values and v arrives here."""
 
     @staticmethod
-    def forward(ctx, keys, values, v, given, steps, scale):
+    def forward(ctx, keys, values, v, queries, steps, scale):
         ctx.save_for_backward(keys, v)
-        ctx.given, ctx.scale = given, scale
+        ctx.queries, ctx.scale = queries, scale
         n, k, d = values.shape
         pairs = torch.zeros((), dtype=torch.float32, device=keys.device).expand(steps, n, 2, k)
         return pairs, values.new_zeros(()).expand(steps, n, 1, d)
@@ -495,8 +482,9 @@ class _Collect(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, pairs, grads):
         keys, v = ctx.saved_tensors
-        done = len(ctx.given)
-        pairs, grads, queries = pairs[:done], grads[:done].squeeze(2).transpose(0, 1), torch.stack(ctx.given).squeeze(2)
+        done = len(ctx.queries)
+        pairs, grads = pairs[:done], grads[:done].squeeze(2).transpose(0, 1)
+        queries = torch.stack(ctx.queries).squeeze(2)
         of_values = pairs[:, :, 1].permute(1, 2, 0).to(grads.dtype) @ grads  # [n k t] @ [n t d]
         if v is None:
             of_keys = pairs[:, :, 0].permute(1, 2, 0).mul(ctx.scale).to(keys.dtype) @ queries.transpose(0, 1)
@@ -534,6 +522,6 @@ class _Step(torch.autograd.Function):
         query, keys, values, v, context, sums = ctx.saved_tensors
         grad_query = query.new_empty(query.shape)
         pairs = keys.new_empty(len(query), 2, keys.shape[1], dtype=torch.float32)
-        given = (grad, query, keys, values, v, context, sums, ctx.rules)
-        _launch_backward((grad_query, pairs, pairs, pairs), *given, None, ctx.scale, is_step=True)
+        inputs = (grad, query, keys, values, v, context, sums, ctx.rules)
+        _launch_backward((grad_query, pairs, pairs, pairs), *inputs, None, ctx.scale, is_step=True)
         return grad_query, pairs, grad, None, None, None, None, None

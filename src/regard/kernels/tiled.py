@@ -28,28 +28,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.kernels.parts import (
-    INTERPRETED,
-    Part,
-    Rules,
-    at_most,
-    contiguous_rows,
-    dot,
-    flags,
-    jit,
-    kept,
-    mask_strides,
-    on,
-    pointers,
-    power_of_two,
-    precise_exp,
-    reciprocal,
-    signed_falling,
-    signed_tanh,
-    tl,
-    visible,
-    within,
-)
+from regard.kernels.arithmetic import at_most, dot, precise_exp, reciprocal, signed_falling, signed_tanh, within
+from regard.kernels.dropout import kept
+from regard.kernels.launch import INTERPRETED, contiguous_rows, jit, on, power_of_two, tl
+from regard.kernels.masks import Chunk, Rules, flags, mask_strides, pointers, visible
 
 LIMIT = tl.constexpr(34.0)  # |q| and |k| of the ways without exponentials: E, F and c·E are normal float32 numbers
 FAR = tl.constexpr(1e9)  # the peak of a tile that has an argument beyond the limit
@@ -118,13 +100,13 @@ def _near_in_parts(total, raised_q, raised_k, scales, step_q, step_k, groups, li
 def _far(total, queries, keys, v, rows, columns, stride_q, stride_k, num_rows, num_columns, features):
     """Σ_a v_a tanh(q + k) from the arguments themselves, sixteen at a time."""
     for first in range(0, features, 16):
-        part = tl.zeros_like(total)
+        partial_sum = tl.zeros_like(total)
         for feature in range(first, tl.minimum(first + 16, features)):
             q = tl.load(queries + rows * stride_q + feature, mask=rows < num_rows, other=0.0).to(tl.float32)
             k = tl.load(keys + columns * stride_k + feature, mask=columns < num_columns, other=0.0).to(tl.float32)
             weight = tl.load(v + feature).to(tl.float32)
-            part += weight * signed_tanh(signed_falling(q[:, None] + k[None, :]))
-        total += part
+            partial_sum += weight * signed_tanh(signed_falling(q[:, None] + k[None, :]))
+        total += partial_sum
     return total
 
 
@@ -355,16 +337,16 @@ def forward(
     (n, q, a), (k, d) = query.shape, values.shape[1:]
     tiles = tiles or blocks(q, k, a, d)
     query, keys, values, v = contiguous_rows(query), contiguous_rows(keys), contiguous_rows(values), v.contiguous()
-    parts = list(chunks(n, q, k, tiles, tiles.chunk))
-    if len(parts) == 1:
+    all_chunks = list(chunks(n, q, k, tiles, tiles.chunk))
+    if len(all_chunks) == 1:
         return _forward_chunk(query, keys, values, v, rules, (k - q, 0, 0), tiles)
     context = values.new_empty(n, q, d)
     log_sum = torch.empty(n, q, dtype=torch.float32, device=values.device)
-    for part in parts:
-        found, sums = _forward_chunk(
-            query[part.items, part.rows], keys[part.items], values[part.items], v, rules.of(part), part.at(q, k), tiles
+    for chunk in all_chunks:
+        items, rows = chunk.items, chunk.rows
+        context[items, rows], log_sum[items, rows] = _forward_chunk(
+            query[items, rows], keys[items], values[items], v, rules.of(chunk), chunk.at(q, k), tiles
         )
-        context[part.items, part.rows], log_sum[part.items, part.rows] = found, sums
     return context, log_sum
 
 
@@ -395,12 +377,12 @@ def _forward_chunk(
         )  # fmt: skip
     if splits == 1:
         return context[0], log_sum[0]
-    whole = log_sum.logsumexp(0)
-    shares = (log_sum - whole.masked_fill(whole == -torch.inf, 0.0)).exp().unsqueeze(-1)
-    return (shares * context).sum(0).to(values.dtype), whole
+    total_log_sum = log_sum.logsumexp(0)
+    shares = (log_sum - total_log_sum.masked_fill(total_log_sum == -torch.inf, 0.0)).exp().unsqueeze(-1)
+    return (shares * context).sum(0).to(values.dtype), total_log_sum
 
 
-def chunks(n: int, q: int, k: int, tiles: Blocks, most: int) -> Iterator[Part]:
+def chunks(n: int, q: int, k: int, tiles: Blocks, most: int) -> Iterator[Chunk]:
     """All batch items and rows of queries, with no more than `most` pairs at once, but one row of tiles at least."""
     padded_k = -(-k // tiles.keys) * tiles.keys
     padded_q = -(-q // tiles.queries) * tiles.queries
@@ -410,7 +392,7 @@ def chunks(n: int, q: int, k: int, tiles: Blocks, most: int) -> Iterator[Part]:
         num_items, num_rows = 1, max(1, most // padded_k // tiles.queries) * tiles.queries
     for item in range(0, n, num_items):
         for row in range(0, q, num_rows):
-            yield Part(slice(item, min(n, item + num_items)), slice(row, min(q, row + num_rows)))
+            yield Chunk(slice(item, min(n, item + num_items)), slice(row, min(q, row + num_rows)))
 
 
 def score_tiles(

@@ -9,7 +9,7 @@ neither overflow nor vanish; a row of zeros stays one, with zero gradient.
 import torch
 from torch import Tensor
 
-from regard.kernels.parts import jit, on, power_of_two, tl
+from regard.kernels.launch import jit, on, power_of_two, tl
 
 
 @jit

@@ -4,24 +4,23 @@ Two choices where the paper leaves room: the deep output reads s_i (section 3.1;
 follow torch's GRU, in which z keeps the old state and the reset gate acts after the recurrent product.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention import Attention, AttentionOutput, Mask
-from regard.attention.attention import Around
+from regard.attention import Mask
 from regard.base import check_settings
 from regard.base.ranges import Share, Vocabulary, Width
 from regard.decode import Step
 from regard.models.translator import Memory, Translated, Translator
-from regard.nn import Bidirectional, DeepOutput, Dropout, build_attention
-from regard.nn.batched import StepContext, StepLinear
-from regard.nn.recurrent import gru_step
-from regard.score import Additive, Prepared, ProjectedAdditive
+from regard.nn import Bidirectional, DeepOutput, Dropout, StepAttention, StepGRU, build_attention, query_weight
+from regard.score import Additive
+
+Write = Callable[[Tensor, Tensor], Tensor]  # c_i [n c] and s_{i−1} [n d] → s_i [n d]
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class State(NamedTuple):
     values: Tensor  # h_j [n k 2d]
     allowed: Tensor  # [n 1 k], True = may attend
     previous: Tensor  # α_{i−1} [n k]
-    time: Tensor  # i [n]
+    time: Tensor | int  # i [n], or one number for all
 
 
 class Bahdanau(Translator):
@@ -118,7 +117,7 @@ class Bahdanau(Translator):
     def step(self, tokens: Int[Tensor, " n"], state: State) -> Step:
         """One word: attend with s_{i−1}, write s_i, predict."""
         word = self.target(tokens)
-        state, context = self._advance(word, state)
+        state, context = self._advance(state, *self._parts_of_one_step(word, state))
         return Step(self.output(state.hidden, word, self.dropout(context)), state, state.previous)
 
     def forward(
@@ -129,78 +128,46 @@ class Bahdanau(Translator):
         *,
         need_weights: bool = False,
     ) -> Translated:
-        """Word after word, with all that does not wait for the word before done at once; weights if asked for."""
-        state = self.init_state(self.encode(source, lengths))
+        """The same word after word, with all products that do not wait for the word before made at once."""
+        state = self.init_state(self.encode(source, lengths))._replace(time=0)
         words = self.dropout(self.target(inputs))
-        loop = _Loop(self, words, state, need_weights)
-        hidden, contexts, weights = zip(*(loop(step) for step in range(words.shape[1])), strict=True)
-        all_hidden, all_contexts = torch.stack(hidden, 1), torch.stack(contexts, 1)
-        logits = self.output(all_hidden, words, self.dropout(all_contexts))
+        attend, write = self._parts_of_all_steps(words, state, need_weights)
+        hidden, contexts, weights = [], [], []
+        for _ in range(words.shape[1]):
+            state, context = self._advance(state, attend, write)
+            hidden.append(state.hidden)
+            contexts.append(context)
+            weights.append(state.previous)
+        logits = self.output(torch.stack(hidden, 1), words, self.dropout(torch.stack(contexts, 1)))
         return Translated(logits, torch.stack(weights, 1) if need_weights else None)
 
-    def _advance(self, word: Float[Tensor, "n m"], state: State) -> tuple[State, Float[Tensor, "n c"]]:
-        out: AttentionOutput = self.attention(  # e_ij, α_ij (6), c_i (5)
-            state.hidden.unsqueeze(1),
-            Prepared(state.keys),
+    def _advance(self, state: State, attend: StepAttention, write: Write) -> tuple[State, Float[Tensor, "n c"]]:
+        """From s_{i−1} to c_i and s_i: the step of the paper, whatever makes its products."""
+        context, weights = attend(state.hidden, state.previous, state.time)  # e_ij, α_ij (6), c_i (5)
+        hidden = write(context, state.hidden)  # s_i = f(s_{i−1}, y_{i−1}, c_i)
+        previous = state.previous if weights is None else weights
+        return state._replace(hidden=hidden, previous=previous, time=state.time + 1), context
+
+    def _parts_of_one_step(self, word: Float[Tensor, "n m"], state: State) -> tuple[StepAttention, Write]:
+        """Attention and recurrence of one word, for decoding."""
+        attend = StepAttention(self.attention, state.keys, state.values, allowed=state.allowed)
+        return attend, lambda context, hidden: self.cell(torch.cat([word, context], -1), hidden)
+
+    def _parts_of_all_steps(
+        self, words: Float[Tensor, "n t m"], state: State, need_weights: bool
+    ) -> tuple[StepAttention, Write]:
+        """The same for all words of known sentences. W_a s_{i−1} and the gates, which read the same state, share a
+        product, and every weight gets its gradient by one product over all steps.
+        """
+        beside = query_weight(self.attention)
+        write = StepGRU(self.cell, words.transpose(0, 1), beside=beside)
+        attend = StepAttention(
+            self.attention,
+            state.keys,
             state.values,
-            mask=state.allowed,
-            previous=state.previous,
-            step=state.time,
+            allowed=state.allowed,
+            steps=words.shape[1],
+            need_weights=need_weights,
+            project=None if beside is None else write.project,
         )
-        context = out.context.squeeze(1)
-        hidden = self.cell(torch.cat([word, context], -1), state.hidden)  # s_i = f(s_{i−1}, y_{i−1}, c_i)
-        assert out.weights is not None
-        return state._replace(hidden=hidden, previous=out.weights.squeeze(1), time=state.time + 1), context
-
-
-class _Loop:
-    """The steps of `forward`: `_advance`, with few products a step, and one for the gradient of each weight."""
-
-    def __init__(self, model: Bahdanau, words: Float[Tensor, "n t m"], state: State, need_weights: bool) -> None:
-        attention, cell, (rows, steps, width) = model.attention, model.cell, words.shape
-        score, align = attention.score, attention.align
-        of_word, of_context = torch.split(cell.weight_ih, [width, cell.input_size - width], 1)
-        from_words = F.linear(words.transpose(0, 1), of_word, cell.bias_ih)
-        self.to_input = StepLinear(of_context, from_words, shape=(steps, rows))
-        weight: Tensor = cell.weight_hh
-        bias: Tensor = cell.bias_hh
-        needs = (*getattr(score, "needs", ()), *getattr(align, "needs", ()))
-        if type(score) is Additive and "query" not in needs:  # W_a s_{i−1} and the gates read the same state
-            weight = torch.cat([weight, score.to_query.weight])
-            bias = F.pad(bias, (0, score.features))
-            attention = Attention(ProjectedAdditive(score.v), align, dropout=attention.dropout, impl=attention.impl)
-            attention.training = model.attention.training
-        self.to_gates = StepLinear(weight, bias, shape=(steps, rows))
-        self.attention, self.seen_as, self.state = attention, model.attention, state
-        self.dropout = attention.dropout if attention.training else 0.0
-        self.mask = Mask.of(state.allowed)
-        self.widths = [3 * cell.hidden_size, weight.shape[0] - 3 * cell.hidden_size]
-        self.has_history = "previous" in needs
-        self.need_weights = need_weights or self.has_history
-        self.quick = None
-        if not self.need_weights:
-            self.quick = StepContext.of(
-                attention, state.keys, state.values, allowed=state.allowed, steps=steps, seen_as=self.seen_as
-            )
-
-    def __call__(self, step: int) -> tuple[Tensor, Tensor, Tensor | None]:
-        """s_i, c_i and α_i."""
-        state = self.state
-        gates, query = torch.split(self.to_gates(state.hidden), self.widths, 1)
-        query = query if query.shape[1] else state.hidden
-        context, weights = self._attend(query, step) if self.quick is None else (self.quick(query), None)
-        hidden = gru_step(self.to_input(context), gates, state.hidden)
-        self.state = state._replace(hidden=hidden, previous=state.previous if weights is None else weights)
-        return hidden, context, weights
-
-    def _attend(self, query: Tensor, step: int) -> tuple[Tensor, Tensor | None]:
-        state = self.state
-        out = self.attention.run(
-            query.unsqueeze(1),
-            Prepared(state.keys),
-            state.values,
-            Around(self.mask, None, state.previous if self.has_history else None, step, self.dropout),
-            need_weights=self.need_weights,
-            seen_as=self.seen_as,
-        )
-        return out.context.squeeze(1), None if out.weights is None else out.weights.squeeze(1)
+        return attend, write

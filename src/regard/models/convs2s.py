@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
-from regard.attention import AttentionOutput, Learned, Mask
+from regard.attention import Learned, Mask
 from regard.base import check_settings
 from regard.base.ranges import Count, Few, Share, Vocabulary, Width
 from regard.decode import Step
@@ -205,7 +205,7 @@ class ConvS2S(Translator):
             assert isinstance(layer, DecoderBlock)
             window = torch.cat([cache, self.dropout(x)], 1)  # nothing later than the word itself
             hidden = layer.block(window)
-            out: AttentionOutput = layer.attention(  # a_ij from z alone, c_i from z + e (2)
+            out = layer.attention(  # a_ij from z alone, c_i from z + e (2)
                 (layer.to_query(hidden) + embedded) * HALF,  # d_i (1), before the residual
                 Prepared(keys),
                 state.values,

@@ -18,13 +18,14 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.attention.tracing import record_path
 from regard.base import check_settings
 from regard.base.ranges import Count, Few, Range, Scales, Weight, Width
 from regard.models.glimpse import (
     Core,
-    Gaze,
     Glimpsed,
     LocationNetwork,
+    Rollout,
     Sigma,
     expected_reward,
     inside,
@@ -107,8 +108,8 @@ class Convolutions(nn.Module):
             if number < 2:
                 x = F.max_pool2d(x, 2)
             x = torch.relu(x + layer.bias.view(-1, 1, 1))
-        found: Tensor = self.out(x.flatten(1))
-        return found.relu()
+        features: Tensor = self.out(x.flatten(1))
+        return features.relu()
 
 
 class DRAM(nn.Module):
@@ -151,13 +152,14 @@ class DRAM(nn.Module):
         """A label after every few glimpses. `sample` draws locations (None: in training mode); `where` forces them."""
         config, device = self.config, images.device
         state = self.init_state(images)
-        gaze = self.gaze(images, state, sample=self.training if sample is None else sample, where=where)
-        batch, steps = gaze.points.shape[:2]
-        place = inside(gaze.points)
-        hidden = self.recognise(self.glimpse(gaze.patches, place), state.what)  # r⁽¹⁾
+        rollout = self.rollout(images, state, sample=self.training if sample is None else sample, where=where)
+        batch, steps = rollout.points.shape[:2]
+        place = inside(rollout.points)
+        hidden = self.recognise(self.glimpse(rollout.patches, place), state.what)  # r⁽¹⁾
         before = shifted(self.direct(self._signal(hidden), state.where), state.where[0])  # r⁽²⁾, from which l is drawn
-        log_probability = log_normal(gaze.points, self.location(before), config.sigma)
+        log_probability = log_normal(rollout.points, self.location(before), config.sigma)
         everywhere = torch.ones(batch, steps, dtype=torch.bool, device=device)
+        record_path(self, place, everywhere)
         return Glimpsed(
             logits=self.action(hidden[:, config.glimpses - 1 :: config.glimpses]),
             where=place,
@@ -165,8 +167,8 @@ class DRAM(nn.Module):
             entropy=torch.zeros_like(log_probability),
             baseline=expected_reward(self.baseline, before),
             drawn=everywhere,
-            alive=everywhere,
-            owner=torch.arange(steps, device=device) // config.glimpses,
+            active=everywhere,
+            label_of_glimpse=torch.arange(steps, device=device) // config.glimpses,
         )
 
     def init_state(self, images: Float[Tensor, "b c h w"]) -> State:
@@ -180,19 +182,19 @@ class DRAM(nn.Module):
     def glimpse(self, patch: Float[Tensor, "*b j s s"], place: Float[Tensor, "*b 2"]) -> Float[Tensor, "*b g"]:
         """g = G_image(x) ∘ G_loc(l): zero where either is."""
         what: Tensor = self.what(patch.flatten(0, -4)).view(*patch.shape[:-3], -1)
-        found: Tensor = self.where(place.to(self.where.weight.dtype)).relu()
-        return what * found
+        where: Tensor = self.where(place.to(self.where.weight.dtype)).relu()
+        return what * where
 
     @torch.no_grad()
-    def gaze(
+    def rollout(
         self,
         images: Float[Tensor, "b c h w"],
         state: State,
         *,
         sample: bool,
         where: Float[Tensor, "b t 2"] | None = None,
-    ) -> Gaze:
-        """One glimpse after the other; `where` forces them."""
+    ) -> Rollout:
+        """Look at one place after the other, without gradients; `where` forces the places."""
         config, steps = self.config, self.config.glimpses * self.config.labels
         noise = torch.randn(len(images), steps, 2, device=images.device) if sample else None
         pyramid = prepare(images, size=config.size, scales=config.scales)
@@ -207,7 +209,7 @@ class DRAM(nn.Module):
             patches.append(glimpse(pyramid, place))
             what = self.recognise.step(self.glimpse(patches[-1], place), state.what)
             state = State(what, self.direct.step(what[0], state.where))
-        return Gaze(torch.stack(points, 1), torch.stack(patches, 1))
+        return Rollout(torch.stack(points, 1), torch.stack(patches, 1))
 
     def _signal(self, hidden: Float[Tensor, "b t d"]) -> Float[Tensor, "b t d"]:
         """What the second LSTM reads of the first."""

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from regard.attention.tracing import record_path
 from regard.base import check_settings
 from regard.base.ranges import CERTAINTY, Certainty, Width
 from regard.models.glimpse import Glimpsed
@@ -71,37 +72,38 @@ class DTRAM(nn.Module):
         where: Float[Tensor, "b t 2"] | None = None,
         certainty: float | None = None,
     ) -> Glimpsed:
-        """The answer of the glimpse at which it stopped; `alive` says which glimpses were taken."""
+        """The answer of the glimpse at which it stopped; `active` says which glimpses were taken."""
         needed = _odds(self.config.certainty if certainty is None else certainty)
         sample = self.training if sample is None else sample
-        walk = self.ram.walk(images, sample=sample, where=where)
-        every = self.ram.logits(walk.hidden)  # [b t s c]
-        logit = self.stop_logits(walk.hidden[:, :-1])  # [b t−1]
+        replay = self.ram.replay(images, sample=sample, where=where)
+        logits = self.ram.logits(replay.hidden)  # [b t s c]
+        logit = self.stop_logits(replay.hidden[:, :-1])  # [b t−1]
         stops = torch.rand_like(logit) < logit.sigmoid() if sample else logit > needed
-        alive = still_looking(stops.detach())
-        last = alive.sum(1) - 1  # [b]
-        answer = every.gather(1, last[:, None, None, None].expand(-1, 1, *every.shape[2:])).squeeze(1)
+        active = still_looking(stops.detach())
+        last = active.sum(1) - 1  # [b]
+        answer = logits.gather(1, last[:, None, None, None].expand(-1, 1, *logits.shape[2:])).squeeze(1)
 
-        chosen = F.pad(alive[:, :-1], (1, 0))  # a choice is made before glimpse t if glimpse t−1 was taken
+        chosen = F.pad(active[:, :-1], (1, 0))  # a choice is made before glimpse t if glimpse t−1 was taken
         decision = F.logsigmoid(torch.where(stops, logit, -logit))
         entropy = F.softplus(logit) - logit * logit.sigmoid()
-        log_stop, entropy = (F.pad(part, (1, 0)).masked_fill(~chosen, 0.0) for part in (decision, entropy))
+        log_stop, entropy = (F.pad(each, (1, 0)).masked_fill(~chosen, 0.0) for each in (decision, entropy))
+        record_path(self, replay.where, active)
         return Glimpsed(
             logits=answer,
-            where=walk.where,
-            log_probability=log_stop + walk.log_probability.masked_fill(~alive, 0.0),
+            where=replay.where,
+            log_probability=log_stop + replay.log_probability.masked_fill(~active, 0.0),
             entropy=entropy,
-            baseline=walk.baseline,
-            drawn=chosen | (walk.drawn & alive),
-            alive=alive,
-            owner=torch.full((alive.shape[1],), self.config.ram.labels, device=images.device),
-            every=every.squeeze(2) if self.config.ram.labels == 1 else None,
+            baseline=replay.baseline,
+            drawn=chosen | (replay.drawn & active),
+            active=active,
+            label_of_glimpse=torch.full((active.shape[1],), self.config.ram.labels, device=images.device),
+            logits_per_glimpse=logits.squeeze(2) if self.config.ram.labels == 1 else None,
         )
 
     def stop_logits(self, hidden: Float[Tensor, "b t d"]) -> Float[Tensor, "b t"]:
         """log p / (1 − p) of stopping in each state, within ±10; the states are not trained by it."""
-        found: Tensor = self.stop(hidden.detach().to(next(self.stop.parameters()).dtype))
-        return found.squeeze(-1).float().clamp(-LIMIT, LIMIT)
+        logits: Tensor = self.stop(hidden.detach().to(next(self.stop.parameters()).dtype))
+        return logits.squeeze(-1).float().clamp(-LIMIT, LIMIT)
 
 
 def _odds(certainty: float) -> float:

@@ -5,8 +5,9 @@ takes it in, and the location network says where to look next: a Gaussian around
 the location network; that one learns from rewards. So locations are cut off from the gradient where they are looked at,
 and states where they enter the location and baseline networks.
 
-This cuts the work in two. First the walk, one glimpse after the other, without gradients, which leaves a path: places,
-and the patches that were seen there. Then the path is taken in again, all glimpses at once, with gradients.
+This cuts the work in two. First the rollout goes one glimpse after the other, without gradients, and leaves a path:
+places, and the patches that were seen there. Then the replay takes in the path again, all glimpses at once, with
+gradients. A trace sees the path: `seen["ram"].places`.
 """
 
 import math
@@ -31,12 +32,12 @@ class Glimpsed(NamedTuple):
     entropy: Tensor  # [b t]: of the discrete choices; that of a Gaussian of fixed width is a constant, and left out
     baseline: Tensor  # [b t]: the reward that was expected before it was drawn
     drawn: Tensor  # [b t] bool: whether anything was drawn
-    alive: Tensor  # [b t] bool: the glimpses that count; after a model has stopped, none does
-    owner: Tensor  # [t]: which of the s labels a glimpse serves, and gets its reward from; s: all of them
-    every: Tensor | None = None  # [b t c]: logits after each glimpse, for models that can tell
+    active: Tensor  # [b t] bool: the glimpses that count; after a model has stopped, none does
+    label_of_glimpse: Tensor  # [t]: which of the s labels a glimpse serves, and gets its reward from; s: all of them
+    logits_per_glimpse: Tensor | None = None  # [b t c]: logits after each glimpse, for models that can tell
 
 
-class Gaze(NamedTuple):
+class Rollout(NamedTuple):
     """Where a walk went, and what it saw: constants."""
 
     points: Tensor  # [b t 2]: as they were drawn, perhaps beyond the border
@@ -86,7 +87,7 @@ class Core(nn.Module):
 
     def forward(self, glimpses: Float[Tensor, "b t g"], state: tuple[Tensor, ...]) -> Float[Tensor, "b t d"]:
         """What is read of the states after each of several glimpses."""
-        start = tuple(part.unsqueeze(0) for part in state)
+        start = tuple(each.unsqueeze(0) for each in state)
         hidden: Tensor = self.layer(glimpses, start if isinstance(self.layer, nn.LSTM) else start[0])[0]
         return hidden
 
@@ -101,8 +102,8 @@ class LocationNetwork(nn.Module):
     def __init__(self, hidden_dim: int, *, middle_dim: int | None = None) -> None:
         super().__init__()
         last = nn.Linear(hidden_dim if middle_dim is None else middle_dim, 2)
-        parts = [last] if middle_dim is None else [nn.Linear(hidden_dim, middle_dim), nn.ReLU(), last]
-        self.layers = nn.Sequential(*parts)
+        layers = [last] if middle_dim is None else [nn.Linear(hidden_dim, middle_dim), nn.ReLU(), last]
+        self.layers = nn.Sequential(*layers)
 
     def forward(self, hidden: Float[Tensor, "*b d"]) -> Float[Tensor, "*b 2"]:
         """In float32, whatever the state is in."""
@@ -127,8 +128,8 @@ def inside(point: Float[Tensor, "*b 2"]) -> Float[Tensor, "*b 2"]:
 
 def expected_reward(linear: nn.Linear, states: Float[Tensor, "b t d"]) -> Float[Tensor, "b t"]:
     """Baselines from states, which they do not train."""
-    found: Tensor = linear(states.detach().to(linear.weight.dtype))
-    return found.squeeze(-1).float()
+    rewards: Tensor = linear(states.detach().to(linear.weight.dtype))
+    return rewards.squeeze(-1).float()
 
 
 def shifted(after: Float[Tensor, "b t d"], first: Float[Tensor, "b d"]) -> Float[Tensor, "b t d"]:

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention import AttentionOutput, Mask
+from regard.attention import Mask
 from regard.base import check_settings
 from regard.base.ranges import Few, Range, Share, Vocabulary, Width
 from regard.decode import Step
@@ -142,7 +142,7 @@ class GNMT(Translator):
 
     def _advance(self, word: Float[Tensor, "n m"], state: State) -> tuple[State, Float[Tensor, "n c"]]:
         """The context a_i, and the bottom layer after it."""
-        out: AttentionOutput = self.attention(  # s_t, p_t, a_i (4), with y_{i−1} of the bottom layer
+        out = self.attention(  # s_t, p_t, a_i (4), with y_{i−1} of the bottom layer
             state.bottom.hidden.unsqueeze(1),
             Prepared(state.keys),
             state.values,

@@ -4,6 +4,7 @@ h_t → a_t → c_t → h̃_t → word. Global attention with any score, or loca
 `align="local_predictive"` local-p. Equation numbers are those of the paper.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,15 +12,22 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention import AttentionOutput, Mask
+from regard.attention import Mask
 from regard.base import check_settings
 from regard.base.ranges import Count, Few, Natural, Share, Vocabulary, Weight, Width
 from regard.decode import Step
 from regard.models.translator import Memory, Translated, Translator
-from regard.nn import Dropout, LSTMState, StackedLSTM, build_attention, reverse, run_lstm
-from regard.nn.batched import StepContext, StepLinear
-from regard.nn.recurrent import StepLSTM
-from regard.score import Prepared
+from regard.nn import (
+    Dropout,
+    LSTMState,
+    SingleLSTM,
+    StackedLSTM,
+    StepAttention,
+    StepLinear,
+    StepLSTM,
+    build_attention,
+    reverse,
+)
 
 
 @dataclass(frozen=True)
@@ -64,7 +72,7 @@ class State(NamedTuple):
     values: Tensor  # h̄_s [n k d]
     allowed: Tensor  # [n 1 k], True = may attend
     previous: Tensor  # a_{t−1} [n k]
-    time: Tensor  # t [n]
+    time: Tensor | int  # t [n], or one number for all
 
 
 class Luong(Translator):
@@ -127,8 +135,9 @@ class Luong(Translator):
         return State(decoder, fed, keys, memory.values, allowed, previous, time)
 
     def step(self, tokens: Int[Tensor, " n"], state: State) -> Step:
-        """One word."""
-        state = self._advance(self.dropout(self.target(tokens)), state)
+        """One word: write h_t, attend with it, predict."""
+        recur, attend = self._parts_of_one_step(self.dropout(self.target(tokens)), state)
+        state = self._advance(state, recur, attend, self.combine)._replace(decoder=recur.state)
         return Step(self.to_logits(self.dropout(state.fed)), state, state.previous)
 
     def forward(
@@ -139,53 +148,38 @@ class Luong(Translator):
         *,
         need_weights: bool = False,
     ) -> Translated:
-        """Word after word (input feeding makes each wait for the one before), with the rest done at once."""
-        state = self.init_state(self.encode(source, lengths))
+        """The same word after word (input feeding makes each wait for the one before), with the rest made at once."""
+        state = self.init_state(self.encode(source, lengths))._replace(time=0)
         words = self.dropout(self.target(inputs))
         rows, steps, _ = words.shape
-        recurrence = StepLSTM(self.decoder.layers, words.transpose(0, 1), state.decoder)
+        recur = StepLSTM(self.decoder.layers, words.transpose(0, 1), state.decoder)
         combine = StepLinear(self.combine.weight, shape=(steps, rows))
-        needs = (*getattr(self.attention.score, "needs", ()), *getattr(self.attention.align, "needs", ()))
-        has_history, mask, quick = "previous" in needs, Mask.of(state.allowed), None
-        if not (need_weights or has_history):
-            quick = StepContext.of(
-                self.attention,
-                state.keys,
-                state.values,
-                allowed=state.allowed,
-                steps=steps,
-                seen_as=self.attention,
-            )
-        previous, fed, vectors, weights = state.previous, state.fed, [], []
-        for step in range(steps):
-            hidden = recurrence(fed if self.config.input_feeding else None)  # h_t
-            if quick is not None:
-                context = quick(hidden)  # c_t
-            else:
-                out: AttentionOutput = self.attention(
-                    hidden.unsqueeze(1),
-                    Prepared(state.keys),
-                    state.values,
-                    mask=mask,
-                    previous=previous if has_history else None,
-                    step=step,
-                    need_weights=need_weights or has_history,
-                )
-                context = out.context.squeeze(1)
-                if out.weights is not None:
-                    previous = out.weights.squeeze(1)
-                    weights.append(previous)
-            fed = torch.tanh(combine(torch.cat([context, hidden], -1)))  # h̃_t (5)
-            vectors.append(fed)
+        attend = StepAttention(
+            self.attention, state.keys, state.values, allowed=state.allowed, steps=steps, need_weights=need_weights
+        )
+        vectors, weights = [], []
+        for _ in range(steps):
+            state = self._advance(state, recur, attend, combine)
+            vectors.append(state.fed)
+            weights.append(state.previous)
         logits = self.to_logits(self.dropout(torch.stack(vectors, 1)))
         return Translated(logits, torch.stack(weights, 1) if need_weights else None)
 
-    def _advance(self, word: Float[Tensor, "n m"], state: State) -> State:
-        entry = torch.cat([word, state.fed], -1) if self.config.input_feeding else word
-        outputs, decoder = run_lstm(self.decoder.layers, entry.unsqueeze(1), state.decoder)  # h_t [n 1 d]
-        out: AttentionOutput = self.attention(  # a_t (7)–(10), c_t
-            outputs, Prepared(state.keys), state.values, mask=state.allowed, previous=state.previous, step=state.time
-        )
-        attentional = torch.tanh(self.combine(torch.cat([out.context, outputs], -1))).squeeze(1)  # h̃_t (5)
-        assert out.weights is not None
-        return state._replace(decoder=decoder, fed=attentional, previous=out.weights.squeeze(1), time=state.time + 1)
+    def _advance(
+        self,
+        state: State,
+        recur: SingleLSTM | StepLSTM,
+        attend: StepAttention,
+        combine: Callable[[Tensor], Tensor],
+    ) -> State:
+        """From h̃_{t−1} to h̃_t: the step of the paper, whatever makes its products. `recur` keeps h and c itself."""
+        hidden = recur(state.fed if self.config.input_feeding else None)  # h_t
+        context, weights = attend(hidden, state.previous, state.time)  # a_t (7)–(10), c_t
+        attentional = torch.tanh(combine(torch.cat([context, hidden], -1)))  # h̃_t (5)
+        previous = state.previous if weights is None else weights
+        return state._replace(fed=attentional, previous=previous, time=state.time + 1)
+
+    def _parts_of_one_step(self, word: Float[Tensor, "n m"], state: State) -> tuple[SingleLSTM, StepAttention]:
+        """Recurrence and attention of one word, for decoding."""
+        attend = StepAttention(self.attention, state.keys, state.values, allowed=state.allowed)
+        return SingleLSTM(self.decoder.layers, word, state.decoder), attend

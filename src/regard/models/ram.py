@@ -13,14 +13,15 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.attention.tracing import record_path
 from regard.base import check_settings
 from regard.base.ranges import Count, Few, Pixels, Scales, Weight, Width
 from regard.models.glimpse import (
     Core,
-    Gaze,
     Glimpsed,
     GlimpseNetwork,
     LocationNetwork,
+    Rollout,
     Sigma,
     Start,
     expected_reward,
@@ -71,8 +72,8 @@ def ram_100() -> RAMConfig:
     return RAMConfig(glimpses=8, size=12, scales=4)
 
 
-class Walk(NamedTuple):
-    """What a walk over pictures leaves behind."""
+class Replay(NamedTuple):
+    """What the glimpses at pictures leave behind."""
 
     hidden: Tensor  # [b t d]: the state after each glimpse
     where: Tensor  # [b t 2]: looked at
@@ -115,61 +116,63 @@ class RAM(nn.Module):
         where: Float[Tensor, "b t 2"] | None = None,
     ) -> Glimpsed:
         """Logits and the path. `sample` draws locations (None: in training mode); `where` forces them."""
-        walk = self.walk(images, sample=sample, where=where)
-        batch, steps = walk.where.shape[:2]
-        every = self.logits(walk.hidden)  # [b t s c]
+        replay = self.replay(images, sample=sample, where=where)
+        batch, steps = replay.where.shape[:2]
+        logits = self.logits(replay.hidden)  # [b t s c]
         one_label = self.config.labels == 1
+        active = torch.ones(batch, steps, dtype=torch.bool, device=images.device)
+        record_path(self, replay.where, active)
         return Glimpsed(
-            logits=every[:, -1],
-            where=walk.where,
-            log_probability=walk.log_probability,
-            entropy=torch.zeros_like(walk.log_probability),
-            baseline=walk.baseline,
-            drawn=walk.drawn,
-            alive=torch.ones(batch, steps, dtype=torch.bool, device=images.device),
-            owner=torch.full((steps,), self.config.labels, device=images.device),
-            every=every.squeeze(2) if one_label else None,
+            logits=logits[:, -1],
+            where=replay.where,
+            log_probability=replay.log_probability,
+            entropy=torch.zeros_like(replay.log_probability),
+            baseline=replay.baseline,
+            drawn=replay.drawn,
+            active=active,
+            label_of_glimpse=torch.full((steps,), self.config.labels, device=images.device),
+            logits_per_glimpse=logits.squeeze(2) if one_label else None,
         )
 
     def logits(self, hidden: Float[Tensor, "*b d"]) -> Float[Tensor, "*b s c"]:
         """What the action network makes of states."""
-        found: Tensor = self.action(hidden)
-        return torch.unflatten(found, -1, (self.config.labels, self.config.classes))
+        logits: Tensor = self.action(hidden)
+        return torch.unflatten(logits, -1, (self.config.labels, self.config.classes))
 
-    def walk(
+    def replay(
         self,
         images: Float[Tensor, "b c h w"],
         *,
         sample: bool | None = None,
         where: Float[Tensor, "b t 2"] | None = None,
-    ) -> Walk:
-        """All glimpses, without a word on what they show."""
+    ) -> Replay:
+        """Look, then take in all glimpses at once, with gradients; what they show is not said here."""
         sample = self.training if sample is None else sample
-        gaze = self.gaze(images, sample=sample, where=where)
-        batch, steps = gaze.points.shape[:2]
-        place, state = inside(gaze.points), self.core.init_state(batch)
-        hidden = self.core(self.glimpse(gaze.patches, place), state)
+        rollout = self.rollout(images, sample=sample, where=where)
+        batch, steps = rollout.points.shape[:2]
+        place, state = inside(rollout.points), self.core.init_state(batch)
+        hidden = self.core(self.glimpse(rollout.patches, place), state)
         before = shifted(hidden, state[0])
 
         means = self._means(before)
         first = steps - means.shape[1]  # the glimpses before it were not drawn
-        log_probability = log_normal(gaze.points[:, first:], means, self.config.sigma)
+        log_probability = log_normal(rollout.points[:, first:], means, self.config.sigma)
         drawn = (torch.arange(steps, device=images.device) >= first).expand(batch, steps)
-        return Walk(hidden, place, F.pad(log_probability, (first, 0)), expected_reward(self.baseline, before), drawn)
+        return Replay(hidden, place, F.pad(log_probability, (first, 0)), expected_reward(self.baseline, before), drawn)
 
     @torch.no_grad()
-    def gaze(
+    def rollout(
         self, images: Float[Tensor, "b c h w"], *, sample: bool, where: Float[Tensor, "b t 2"] | None = None
-    ) -> Gaze:
-        """One glimpse after the other; `where` forces them."""
+    ) -> Rollout:
+        """Look at one place after the other, without gradients; `where` forces the places."""
         config, batch = self.config, len(images)
         pyramid = prepare(images, size=config.size, scales=config.scales)
-        given = self._given(images, sample) if where is None else where.float()
+        chosen = self._chosen_places(images, sample) if where is None else where.float()
         noise = torch.randn(batch, config.glimpses, 2, device=images.device) if sample else None  # all at once
         state, points, patches = self.core.init_state(batch), [], []
         for step in range(config.glimpses if where is None else where.shape[1]):
-            if step < given.shape[1]:
-                point = given[:, step]
+            if step < chosen.shape[1]:
+                point = chosen[:, step]
             else:
                 mean = self._first(batch) if step == 0 else self.location(state[0])
                 point = look_at(mean, None if noise is None else noise[:, step], config.sigma)
@@ -177,9 +180,9 @@ class RAM(nn.Module):
             points.append(point)
             patches.append(glimpse(pyramid, place))
             state = self.core.step(self.glimpse(patches[-1], place), state)
-        return Gaze(torch.stack(points, 1), torch.stack(patches, 1))
+        return Rollout(torch.stack(points, 1), torch.stack(patches, 1))
 
-    def _given(self, images: Tensor, sample: bool) -> Float[Tensor, "b n 2"]:
+    def _chosen_places(self, images: Tensor, sample: bool) -> Float[Tensor, "b n 2"]:
         """Places that are not drawn around a mean: all, the first, or none."""
         config, batch, device = self.config, len(images), images.device
         if config.random:

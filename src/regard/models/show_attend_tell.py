@@ -14,9 +14,8 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
 from regard.align import Hard
-from regard.attention import Attention
-from regard.attention.attention import Around
-from regard.attention.tracing import record, watched
+from regard.attention import Attention, AttentionOutput
+from regard.attention.output import CallOptions
 from regard.base import ConfigError, ShapeError, check_settings
 from regard.base.ranges import OneOf, Range, Share, UpToOne, Vocabulary, Weight, Width
 from regard.decode import Shared, Step
@@ -83,16 +82,6 @@ class State(NamedTuple):
     places: Shared  # of Places
 
 
-class Look(NamedTuple):
-    """One glance, of w prefixes for each of a pictures."""
-
-    context: Tensor  # ẑ_t before the gate [a w d]
-    weights: Tensor | None = None  # where it went [a w k]
-    expected: Tensor | None = None  # α_t [a w k]
-    log_prob: Tensor | None = None  # hard: log α of the sampled place, 0 where none was sampled [a w]
-    entropy: Tensor | None = None  # hard [a w]
-
-
 class Captioned(NamedTuple):
     """A whole batch at once: what training needs."""
 
@@ -125,7 +114,7 @@ class ShowAttendTell(nn.Module):
                 config.score, align, query_dim=hidden, key_dim=width, hidden_dim=config.align_dim
             )
             _check_history(self.attention.score, self.attention.align)
-        self.sample = Hard("sample") if config.align == "sample" and not config.mean_pooled else None
+        self.is_hard = config.align == "sample" and not config.mean_pooled
         self.start_hidden, self.start_cell = _start(width, hidden), _start(width, hidden)  # f_init,h and f_init,c
         self.word_gates = nn.Linear(embed, 4 * hidden)  # T, the columns of E y; with the bias
         self.state_gates = nn.Linear(hidden + width, 4 * hidden, bias=False)  # T, those of h and ẑ
@@ -135,7 +124,7 @@ class ShowAttendTell(nn.Module):
         self.to_logits = nn.Linear(embed, config.vocabulary)  # L_o
         self.dropout, self.embed_dropout = Dropout(config.dropout), Dropout(config.embed_dropout)
         self.feature_dropout = Dropout(config.feature_dropout)
-        self.baseline = None if self.sample is None else MovingBaseline(decay=0.9)
+        self.baseline = MovingBaseline(decay=0.9) if self.is_hard else None
         self._initialise()
 
     def _initialise(self) -> None:
@@ -159,7 +148,7 @@ class ShowAttendTell(nn.Module):
     @property
     def at_test(self) -> AtTest | None:
         """Where hard attention looks in evaluation; None for a model that draws no places."""
-        return None if self.sample is None else self.config.at_test
+        return self.config.at_test if self.is_hard else None
 
     def see(self, images: Shaped[Tensor, "b 3 h w"]) -> Float[Tensor, "b k d"]:
         """Features of pictures (0 to 255), by the encoder inside."""
@@ -197,7 +186,7 @@ class ShowAttendTell(nn.Module):
 
         `at_test` says where hard attention looks in evaluation; None is as `config.at_test` has it.
         """
-        if at_test is not None and self.sample is None:
+        if at_test is not None and not self.is_hard:
             got, cure = f"places={at_test!r}, model.align={self.config.align!r}", "leave places out"
             raise ConfigError("only hard attention chooses where to look", got=got, cure=cure)
         at_test = _checked(at_test or self.config.at_test)
@@ -210,7 +199,8 @@ class ShowAttendTell(nn.Module):
         """One word: look with h_{t−1}, write h_t, predict."""
         word = self.embed_dropout(self.embedding(tokens))
         weight = self.state_gates.weight
-        state, context, look = self._advance(self.word_gates(word), state, weight, None)
+        attention = self._way_to_look(state.places.value, None)
+        state, context, look = self._advance(self.word_gates(word), state, weight, attention)
         weights = None if look.weights is None else look.weights.flatten(0, 1)
         return Step(self._logits(word, state.hidden, context), state, weights)
 
@@ -230,46 +220,53 @@ class ShowAttendTell(nn.Module):
         drawn ones, and with the same dropout, so that they differ by the places alone. `at_test`: see
         `init_state`.
         """
-        if in_pairs and self.sample is None:
+        if in_pairs and not self.is_hard:
             raise ConfigError(
                 "only hard attention draws places", got=self.config.align, expected="model.align='sample'"
             )
         captions = _captions_each(features, inputs)
         state = self.init_state(self.encode(features), at_test=at_test)
-        hidden, cell = (part.repeat_interleave(captions, 0) for part in (state.hidden, state.cell))
+        hidden, cell = (each.repeat_interleave(captions, 0) for each in (state.hidden, state.cell))
         state = State(hidden, cell, state.places)
         each = captions // 2 if in_pairs else None
         words = _thinned(self.embed_dropout, self.embedding(inputs), each)
         gates = self.word_gates(words)
         weight = self.state_gates.weight.to(_dtype(self.state_gates.weight))  # cast once, not at every word
-        coin = None
-        if self.sample is not None and self.training:
+        drawn = None  # [a w]: which captions see drawn places
+        if self.is_hard and self.training:
             if in_pairs:
-                coin = (torch.arange(captions, device=inputs.device) >= captions // 2).expand(len(features), captions)
+                drawn = (torch.arange(captions, device=inputs.device) >= captions // 2).expand(len(features), captions)
             else:
-                coin = torch.rand(len(features), captions, device=inputs.device) >= self.config.semi_sampling
+                drawn = torch.rand(len(features), captions, device=inputs.device) >= self.config.semi_sampling
+        attention = self._way_to_look(state.places.value, drawn)
         written, contexts, looks = [], [], []
+        expected: list[Tensor | None] = []
         for gate in gates.unbind(1):
-            state, context, look = self._advance(gate, state, weight, coin)
+            state, context, look = self._advance(gate, state, weight, attention)
             written.append(state.hidden)
             contexts.append(context)
             looks.append(look)
+            if drawn is not None and attention is not None:
+                expected.append(attention.align.expected)
         logits = self._logits(words, torch.stack(written, 1), torch.stack(contexts, 1), each)
-        names = ("weights", "expected", "log_prob", "entropy")
-        seen = {name: _stacked([getattr(look, name) for look in looks]) for name in names}
-        return Captioned(logits, **seen, baseline=self.baseline)
+        weights, log_prob, entropy = (
+            _stacked([getattr(look, name) for look in looks]) for name in ("weights", "log_prob", "entropy")
+        )
+        return Captioned(
+            logits, weights, weights if drawn is None else _stacked(expected), log_prob, entropy, self.baseline
+        )
 
     def _advance(
         self,
         word: Float[Tensor, "n g"],
         state: State,
         weight: Float[Tensor, "g s"],
-        coin: Bool[Tensor, "a w"] | None,
-    ) -> tuple[State, Float[Tensor, "n c"], Look]:
+        attention: Attention | None,
+    ) -> tuple[State, Float[Tensor, "n c"], AttentionOutput]:
         """(1)–(3): from h_{t−1} and c_{t−1} to h_t and c_t."""
         places: Places = state.places.value
         query = state.hidden.view(len(places.values), -1, state.hidden.shape[-1])
-        look = self._look(query, places, coin)
+        look = self._look(query, places, attention)
         context = look.context.flatten(0, 1)
         if self.gate is not None:
             context = torch.sigmoid(self.gate(state.hidden)) * context  # β_t = σ(f_β(h_{t−1}))
@@ -279,30 +276,23 @@ class ShowAttendTell(nn.Module):
         hidden = torch.sigmoid(leave) * torch.tanh(cell)
         return State(hidden.to(state.hidden.dtype), cell, state.places), context, look
 
-    def _look(self, query: Float[Tensor, "a w d"], places: Places, coin: Bool[Tensor, "a w"] | None) -> Look:
-        """Where to look, and what is there: e_ti (4), α_ti (5), ẑ_t (6)."""
-        if self.attention is None:
+    def _look(self, query: Float[Tensor, "a w d"], places: Places, attention: Attention | None) -> AttentionOutput:
+        """Where w prefixes of each of a pictures look, and what is there: e_ti (4), α_ti (5), ẑ_t (6)."""
+        if attention is None or self.attention is None:
             mean = places.values.mean(1, keepdim=True)
-            return Look(mean.expand(-1, query.shape[1], -1))
-        keys = Prepared(places.keys)
-        if self.sample is None or (coin is None and places.at_test == "expected"):
-            out = self.attention(query, keys, places.values)  # ẑ_t = Σ_i α_ti a_i (13)
-            return Look(out.context, out.weights, out.weights)
-        if coin is None:
-            argmax = Attention(self.attention.score, self.sample)
-            around = Around(None, None, None, 0, 0.0)
-            out = argmax.run(query, keys, places.values, around, need_weights=True, seen_as=self.attention)
-            return Look(out.context, out.weights, out.weights)
-        scores = self.attention.score(query, keys)
-        expected = self.attention.align(scores).weights
-        chosen = self.sample(scores)  # s_t ~ Multinoulli(α_t) (8)
-        assert chosen.log_prob is not None
-        choice = coin.unsqueeze(-1)
-        weights = torch.where(choice, chosen.weights, expected)
-        if watched(self.attention):
-            record(self.attention, weights)
-        context = weights.to(places.values.dtype) @ places.values  # ẑ_t = a_{s_t} (9), or its mean
-        return Look(context, weights, expected, chosen.log_prob.masked_fill(~coin, 0.0), chosen.entropy)
+            return AttentionOutput(mean.expand(-1, query.shape[1], -1))
+        options = CallOptions(None, None, None, 0, 0.0)
+        return attention.run(
+            query, Prepared(places.keys), places.values, options, need_weights=True, trace_as=self.attention
+        )
+
+    def _way_to_look(self, places: Places, drawn: Bool[Tensor, "a w"] | None) -> Attention | None:
+        """The attention of this model (13), or with its score one place at a time (8): `drawn` says for whom."""
+        if self.attention is None or not self.is_hard:
+            return self.attention
+        if drawn is not None:
+            return Attention(self.attention.score, Hard("sample", drawn=drawn))
+        return Attention(self.attention.score, Hard("argmax")) if places.at_test == "argmax" else self.attention
 
     def _logits(
         self,
@@ -337,9 +327,9 @@ def _dtype(weight: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
 
 
-def _stacked(parts: list[Tensor | None]) -> Tensor | None:
+def _stacked(tensors: list[Tensor | None]) -> Tensor | None:
     """[a w …] of each word → [b t …], b = a · w."""
-    real = [part.flatten(0, 1) for part in parts if part is not None]
+    real = [tensor.flatten(0, 1) for tensor in tensors if tensor is not None]
     return torch.stack(real, 1) if real else None
 
 
@@ -368,11 +358,11 @@ def _checked(at_test: AtTest, name: str = "places") -> AtTest:
     return at_test
 
 
-def _check_history(*parts: object) -> None:
-    for part in parts:
-        if needs := getattr(part, "needs", ()):
+def _check_history(*chosen: object) -> None:
+    for each in chosen:
+        if needs := getattr(each, "needs", ()):
             raise ConfigError(
                 "captions look at pictures, which have no order",
-                got=f"{type(part).__name__}, which needs {', '.join(needs)}",
+                got=f"{type(each).__name__}, which needs {', '.join(needs)}",
                 expected="a score and an alignment without history",
             )

@@ -1,7 +1,6 @@
 """Parts that models share."""
 
 from regard.nn.attentions import build_attention
-from regard.nn.batched import StepContext, StepLinear
 from regard.nn.dropout import Dropout
 from regard.nn.efficientnet import Backbone, EfficientNetLite0, Encoder, Features, Patches, efficientnet_lite0
 from regard.nn.loss import token_divergence, token_loss
@@ -10,7 +9,9 @@ from regard.nn.output import DeepOutput
 from regard.nn.recurrent import (
     Bidirectional,
     LSTMState,
+    SingleLSTM,
     StackedLSTM,
+    StepGRU,
     StepLSTM,
     final_output,
     gru_step,
@@ -21,6 +22,8 @@ from regard.nn.recurrent import (
 )
 from regard.nn.reward import MovingBaseline, baseline_error, leave_one_out, reinforce
 from regard.nn.squeeze import SqueezeExcitation
+from regard.nn.step_attention import Glance, StepAttention, query_weight
+from regard.nn.step_linear import StepLinear
 from regard.nn.transformer import DecoderLayer, EncoderLayer, FeedForward, Residual
 
 __all__ = [
@@ -34,14 +37,17 @@ __all__ = [
     "EncoderLayer",
     "Features",
     "FeedForward",
+    "Glance",
     "LSTMState",
     "MovingBaseline",
     "NonLocal",
     "Patches",
     "Residual",
+    "SingleLSTM",
     "SqueezeExcitation",
     "StackedLSTM",
-    "StepContext",
+    "StepAttention",
+    "StepGRU",
     "StepLSTM",
     "StepLinear",
     "baseline_error",
@@ -52,6 +58,7 @@ __all__ = [
     "leave_one_out",
     "lstm_step",
     "padding",
+    "query_weight",
     "reinforce",
     "reverse",
     "run_lstm",

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard.nn.batched import StepLinear
+from regard.nn.step_linear import StepLinear
 
 _HOLD = 1e4  # the sigmoid of it is 1, and of minus it 0, exactly and in every dtype
 _HOLD_WIDTH = 8  # columns for it, all but one of them zero: tensor cores like widths that 8 divides
@@ -82,15 +82,15 @@ class StackedLSTM(nn.Module):
         return x, torch.stack([torch.stack(hidden, 1), torch.stack(cells, 1)], 1)
 
     def _run(self, layer: int, x: Float[Tensor, "b t d"]) -> tuple[Float[Tensor, "b t h"], Float[Tensor, "b h"]]:
-        parts = _parts(self.layers, layer)
+        weights = _weights_of(self.layers, layer)
         size = self.layers.hidden_size
-        column = parts[0].new_zeros(4, size, _HOLD_WIDTH)  # gates of torch: input, forget, cell, output
+        column = weights[0].new_zeros(4, size, _HOLD_WIDTH)  # gates of torch: input, forget, cell, output
         column[0, :, 0], column[1, :, 0] = -_HOLD, _HOLD
-        parts[0] = torch.cat([parts[0], column.flatten(0, 1)], 1)
-        flat = torch.split(torch.cat([part.flatten() for part in parts]), [part.numel() for part in parts])
-        parts = [piece.view_as(part) for piece, part in zip(flat, parts, strict=True)]  # one buffer, as cuDNN wants it
+        weights[0] = torch.cat([weights[0], column.flatten(0, 1)], 1)
+        flat = torch.split(torch.cat([weight.flatten() for weight in weights]), [weight.numel() for weight in weights])
+        weights = [piece.view_as(weight) for piece, weight in zip(flat, weights, strict=True)]  # one buffer for cuDNN
         start = x.new_zeros(1, x.shape[0], size)
-        outputs, _, cell = torch.lstm(x, (start, start), parts, True, 1, 0.0, self.training, False, True)
+        outputs, _, cell = torch.lstm(x, (start, start), weights, True, 1, 0.0, self.training, False, True)
         return outputs, cell.squeeze(0)
 
 
@@ -110,13 +110,13 @@ def run_lstm(layers: nn.LSTM, x: Float[Tensor, "n t d"], state: LSTMState) -> tu
     for layer in range(layers.num_layers):
         if layer > 0:
             x = F.dropout(x, layers.dropout, layers.training)
-        parts, start = _parts(layers, layer), (state.hidden[:, layer], state.cell[:, layer])
+        weights, start = _weights_of(layers, layer), (state.hidden[:, layer], state.cell[:, layer])
         if x.shape[1] == 1:
-            last, cell = torch.lstm_cell(x.squeeze(1), start, *parts)
+            last, cell = torch.lstm_cell(x.squeeze(1), start, *weights)
             x = last.unsqueeze(1)
         else:
-            begin = tuple(part.unsqueeze(0).contiguous() for part in start)
-            x, last, cell = torch.lstm(x, begin, parts, True, 1, 0.0, layers.training, False, True)
+            begin = tuple(each.unsqueeze(0).contiguous() for each in start)
+            x, last, cell = torch.lstm(x, begin, weights, True, 1, 0.0, layers.training, False, True)
             last, cell = last.squeeze(0), cell.squeeze(0)
         hidden.append(last)
         cells.append(cell)
@@ -124,18 +124,18 @@ def run_lstm(layers: nn.LSTM, x: Float[Tensor, "n t d"], state: LSTMState) -> tu
 
 
 class StepLSTM:
-    """A stacked LSTM that goes step by step since part of its input is known late, as in input feeding.
+    """A stacked LSTM that goes step by step since some of its input is known late, as in input feeding.
 
     `known` [t n d] are the first columns of the bottom layer's input, multiplied for all steps at once. Each call takes
     the others [n e], if there are any, and gives the top layer's h [n h]. Weights get their gradients as in
-    `StepLinear`; the state goes on from call to call.
+    `StepLinear`; `state` is kept from call to call.
     """
 
     def __init__(self, layers: nn.LSTM, known: Float[Tensor, "t n d"], state: LSTMState) -> None:
         self.layers, self.hidden, self.cells = layers, list(state.hidden.unbind(1)), list(state.cell.unbind(1))
         (steps, rows, early), self._products, self._addends = known.shape, [], []
         for layer in range(layers.num_layers):
-            of_input, of_hidden, *biases = _parts(layers, layer)
+            of_input, of_hidden, *biases = _weights_of(layers, layer)
             bias: Tensor | None = biases[0] + biases[1]
             if layer == 0:
                 first, of_input = torch.split(of_input, [early, of_input.shape[1] - early], 1)
@@ -156,11 +156,68 @@ class StepLSTM:
             self.hidden[layer], self.cells[layer] = lstm_step(addend, gates, self.cells[layer])
         return self.hidden[-1]
 
+    @property
+    def state(self) -> LSTMState:
+        """h and c of every layer after the last call."""
+        return LSTMState(torch.stack(self.hidden, 1), torch.stack(self.cells, 1))
+
+
+class SingleLSTM:
+    """One step of a stacked LSTM, called as `StepLSTM` is: for decoding, where each word is known after the one before.
+
+    `known` [n d] are the first columns of the bottom layer's input at this step.
+    """
+
+    def __init__(self, layers: nn.LSTM, known: Float[Tensor, "n d"], state: LSTMState) -> None:
+        self.layers, self.known, self.state = layers, known, state
+
+    def __call__(self, late: Float[Tensor, "n e"] | None = None) -> Float[Tensor, "n h"]:
+        """h of the top layer."""
+        entry = self.known if late is None else torch.cat([self.known, late], -1)
+        outputs, self.state = run_lstm(self.layers, entry.unsqueeze(1), self.state)
+        return outputs.squeeze(1)
+
+
+class StepGRU:
+    """A GRU cell that goes step by step since some of its input is known late, such as the context of an attention.
+
+    `known` [t n d] are the first columns of the input, multiplied for all steps at once. Each call takes the others
+    [n e] and the state [n h], and gives the next state. Weights get their gradients as in `StepLinear`. `beside` is a
+    matrix [a h] of somebody else who multiplies the same state: one product then serves both, see `project`.
+    """
+
+    def __init__(
+        self, cell: nn.GRUCell, known: Float[Tensor, "t n d"], *, beside: Float[Tensor, "a h"] | None = None
+    ) -> None:
+        steps, rows, width = known.shape
+        of_known, of_late = torch.split(cell.weight_ih, [width, cell.input_size - width], 1)
+        self._to_input = StepLinear(of_late, F.linear(known, of_known, cell.bias_ih), shape=(steps, rows))
+        weight: Tensor = cell.weight_hh
+        bias: Tensor = cell.bias_hh
+        if beside is not None:
+            weight, bias = torch.cat([weight, beside]), F.pad(bias, (0, len(beside)))
+        self._to_gates = StepLinear(weight, bias, shape=(steps, rows))
+        self._widths = [3 * cell.hidden_size, len(weight) - 3 * cell.hidden_size]
+        self._gates: Tensor | None = None
+
+    def project(self, hidden: Float[Tensor, "n h"]) -> Float[Tensor, "n a"]:
+        """The state times `beside`; the gates of the call that follows, with the same state, come from this product."""
+        self._gates, projected = torch.split(self._to_gates(hidden), self._widths, 1)
+        return projected
+
+    def __call__(self, late: Float[Tensor, "n e"], hidden: Float[Tensor, "n h"]) -> Float[Tensor, "n h"]:
+        """The next state."""
+        if self._gates is None:
+            self.project(hidden)
+        assert self._gates is not None
+        gates, self._gates = self._gates, None
+        return gru_step(self._to_input(late), gates, hidden)
+
 
 def lstm_step(
     one: Float[Tensor, "n g"], other: Float[Tensor, "n g"], cell: Float[Tensor, "n h"]
 ) -> tuple[Float[Tensor, "n h"], Float[Tensor, "n h"]]:
-    """h and c after one step of an LSTM, from two parts of its gates [n 4h], to be added; torch's order: i, f, g, o."""
+    """h and c after one step of an LSTM, from two addends of its gates [n 4h], in torch's order: i, f, g, o."""
     cell = cell.to(one.dtype)
     if one.is_cuda:  # one kernel
         hidden, cell, _ = torch.ops.aten._thnn_fused_lstm_cell(one, other, cell)
@@ -173,7 +230,7 @@ def lstm_step(
 def gru_step(
     from_input: Float[Tensor, "n g"], from_hidden: Float[Tensor, "n g"], hidden: Float[Tensor, "n h"]
 ) -> Float[Tensor, "n h"]:
-    """h after one step of a GRU, from both parts of its gates [n 3h], biases included, in torch's order: r, z, n."""
+    """h after one step of a GRU, from both addends of its gates [n 3h], biases included, in torch's order: r, z, n."""
     hidden = hidden.to(from_input.dtype)
     if from_input.is_cuda:  # one kernel
         result: Tensor = torch.ops.aten._thnn_fused_gru_cell(from_input, from_hidden, hidden)[0]
@@ -185,5 +242,5 @@ def gru_step(
     return torch.lerp(torch.tanh(torch.addcmul(new, reset, new_too)), hidden, keep)
 
 
-def _parts(layers: nn.LSTM, layer: int) -> list[Tensor]:
+def _weights_of(layers: nn.LSTM, layer: int) -> list[Tensor]:
     return [getattr(layers, f"{name}_l{layer}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.align import Sigmoid
 from regard.attention.tracing import record, watched
 from regard.base import ConfigError, ShapeError
 
@@ -41,24 +42,27 @@ class SqueezeExcitation(nn.Module):
         self.narrow = nn.Linear(channels, max(channels // reduction, 1))  # W₁
         self.widen = nn.Linear(self.narrow.out_features, channels)  # W₂
         self.norm = nn.BatchNorm1d(self.narrow.out_features) if normalised else nn.Identity()
+        self.align = Sigmoid()
         for layer in (self.narrow, self.widen):
             nn.init.kaiming_normal_(layer.weight)
             nn.init.zeros_(layer.bias)
         nn.init.constant_(self.widen.bias, bias)
 
     def gates(self, x: Float[Tensor, "b c *s"]) -> Float[Tensor, "b c"]:
-        """s, one number between 0 and 1 for each channel of each item."""
+        """s, one number between 0 and 1 for each channel of each item; a trace sees it as weights [b 1 c]."""
         if x.ndim < 3 or x.shape[1] != self.narrow.in_features:
             raise ShapeError(
                 "SqueezeExcitation takes channels with positions",
                 got=list(x.shape),
                 expected=f"[batch, {self.narrow.in_features}, height, width]",
             )
-        return torch.sigmoid(self.widen(torch.relu(self.norm(self.narrow(squeeze(x))))))
+        scores = self.widen(torch.relu(self.norm(self.narrow(squeeze(x)))))  # of each channel, by the mean of all
+        weights = self.align(scores.unsqueeze(1)).weights  # [b 1 c]: one query, whose keys are the channels
+        if watched(self):
+            record(self, weights)
+        return weights.squeeze(1)
 
     def forward(self, x: Float[Tensor, "b c *s"]) -> Float[Tensor, "b c *s"]:
         """x, each channel times its gate."""
         gates = self.gates(x)
-        if watched(self):
-            record(self, gates.unsqueeze(1))
         return x * gates.to(x.dtype).reshape(*gates.shape, *(1 for _ in x.shape[2:]))

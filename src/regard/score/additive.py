@@ -9,7 +9,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.score.score import AdditiveForm, Prepared, Score, check_positive, check_type, check_width, product, wide
+from regard.score.score import (
+    AdditiveForm,
+    Prepared,
+    Score,
+    check_positive,
+    check_type,
+    check_width,
+    product,
+    to_float32,
+)
 
 
 def additive(
@@ -21,7 +30,7 @@ def additive(
     >>> additive(query, keys, torch.tensor([1.0, -1.0]))
     tensor([[ 0.8483, -0.4590, -0.1730]])
     """
-    mixed = torch.tanh(wide(query).unsqueeze(-2) + wide(keys).unsqueeze(-3))  # [*b q k a]
+    mixed = torch.tanh(to_float32(query).unsqueeze(-2) + to_float32(keys).unsqueeze(-3))  # [*b q k a]
     return product(mixed, v.unsqueeze(0)).squeeze(-1)
 
 

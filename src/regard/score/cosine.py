@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from regard.base import ConfigError
 from regard.kernels import reasons_against_triton
 from regard.kernels.derivatives import transformed
-from regard.score.score import DotForm, Prepared, Score, check_same_width, product, wide
+from regard.score.score import DotForm, Prepared, Score, check_same_width, product, to_float32
 
 DTYPES, WIDEST = (torch.float32, torch.bfloat16, torch.float16), 4096  # of the kernel for rows of length one
 
@@ -21,7 +21,7 @@ def _unit(x: Tensor) -> Tensor:
 
         unit: Tensor = unit_rows(x)
         return unit
-    full = wide(x)
+    full = to_float32(x)
     peak = full.detach().abs().amax(-1, keepdim=True)
     zero = peak == 0
     full = full / peak.masked_fill(zero, 1.0)  # its squares neither overflow nor vanish

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from regard.base import ShapeError
 from regard.score.edge import Edges
-from regard.score.score import Prepared, Score, check_positive, check_type, check_width, product, wide
+from regard.score.score import Prepared, Score, check_positive, check_type, check_width, product, to_float32
 
 
 def graph_additive(
@@ -54,11 +54,11 @@ class GraphAdditive(Score):
 
     def compare(self, query: Tensor, keys: Tensor) -> Tensor:
         """Scores of queries against prepared keys."""
-        return F.leaky_relu(self._half("query", query, 0) + wide(keys).mT, self.slope)
+        return F.leaky_relu(self._half("query", query, 0) + to_float32(keys).mT, self.slope)
 
     def compare_edges(self, query: Tensor, keys: Tensor, edges: Edges) -> Tensor:
         """Scores of the pairs of an edge list; the memory is that of one number for each edge."""
-        sums = edges.at_targets(self._half("query", query, 0)) + edges.at_sources(wide(keys))
+        sums = edges.at_targets(self._half("query", query, 0)) + edges.at_sources(to_float32(keys))
         return F.leaky_relu(sums.squeeze(-1), self.slope)
 
     def _half(self, name: str, x: Tensor, half: int) -> Tensor:
@@ -93,11 +93,11 @@ class Concatenation(Score):
 
     def compare(self, query: Tensor, keys: Tensor) -> Tensor:
         """Scores of queries against prepared keys."""
-        return torch.relu(self._half("query", query, 0) + wide(keys).mT)
+        return torch.relu(self._half("query", query, 0) + to_float32(keys).mT)
 
     def compare_edges(self, query: Tensor, keys: Tensor, edges: Edges) -> Tensor:
         """Scores of the pairs of an edge list."""
-        sums = edges.at_targets(self._half("query", query, 0)) + edges.at_sources(wide(keys))
+        sums = edges.at_targets(self._half("query", query, 0)) + edges.at_sources(to_float32(keys))
         return torch.relu(sums.squeeze(-1))
 
     def _half(self, name: str, x: Tensor, half: int) -> Tensor:

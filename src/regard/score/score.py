@@ -77,7 +77,9 @@ class Score(nn.Module):
             scores = edge_product(form.query, form.keys, edges)
             return scores if form.scale == 1.0 else scores * form.scale
         additive_form = self.as_additive(query, keys)
-        mixed = torch.tanh(edges.at_targets(wide(additive_form.query)) + edges.at_sources(wide(additive_form.keys)))
+        mixed = torch.tanh(
+            edges.at_targets(to_float32(additive_form.query)) + edges.at_sources(to_float32(additive_form.keys))
+        )
         return product(mixed, additive_form.v.unsqueeze(0)).squeeze(-1)
 
     def as_dot(self, query: Tensor, keys: Tensor) -> DotForm:
@@ -113,7 +115,7 @@ class Score(nn.Module):
         return self.compare_edges(query, prepared.keys, edges)
 
 
-def wide(x: Tensor) -> Tensor:
+def to_float32(x: Tensor) -> Tensor:
     """x in float32 or better, in which scores are formed: in half precision large ones overflow and near ones tie."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 

@@ -202,7 +202,7 @@ class Classification(ShownPictures, StoredTask):
                 for number, probabilities in enumerate(out.logits.float().softmax(-1).cpu()):
                     row = int(rows[number])
                     labels = label_names(probabilities.argmax(-1), self.classes)
-                    places = None if where is None else where[number][out.alive[number]].float().cpu()
+                    places = None if where is None else where[number][out.active[number]].float().cpu()
                     image, text = as_bytes(images[row]), "".join(labels)
                     path = None if places is None else glimpse_path(model, image, places, text)
                     seen = () if path is None else (path,)
@@ -251,10 +251,10 @@ class Classification(ShownPictures, StoredTask):
                 outs = [model(images, **options) for _ in range(max(draws, 1))]
                 mean = sum(out.logits.float().softmax(-1) for out in outs) / len(outs)
                 parts.append(mean.clamp(min=1e-30).log().cpu() if draws > 1 else outs[0].logits.float().cpu())
-                if hasattr(outs[0], "alive"):
-                    steps.append((sum(out.alive.sum(1).float() for out in outs) / len(outs)).cpu())
-                if draws <= 1 and getattr(outs[0], "every", None) is not None:
-                    along.append(outs[0].every.argmax(-1).cpu())
+                if hasattr(outs[0], "active"):
+                    steps.append((sum(out.active.sum(1).float() for out in outs) / len(outs)).cpu())
+                if draws <= 1 and getattr(outs[0], "logits_per_glimpse", None) is not None:
+                    along.append(outs[0].logits_per_glimpse.argmax(-1).cpu())
                 if progress is not None:
                     progress("pictures", int(rows[-1]) + 1, pictures.size)
         return torch.cat(parts), torch.cat(steps) if steps else None, torch.cat(along) if along else None

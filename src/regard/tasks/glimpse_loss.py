@@ -78,9 +78,9 @@ def classification_loss(out: Any, labels: Int[Tensor, "b s"], settings: RewardSe
         worth = logits.detach().softmax(-1).gather(-1, labels.clamp(min=0).unsqueeze(-1)).squeeze(-1) * real
     worth = torch.cat([worth, worth.sum(1, keepdim=True) / real.sum(1, keepdim=True)], 1)  # [b s+1]: and of all
     if settings.discount != 1:
-        worth = worth * settings.discount ** (out.alive.sum(1, keepdim=True) - 1)
-    reward = worth[:, out.owner]  # [b t]
-    counted = out.drawn & F.pad(counts, (0, 1), value=True)[:, out.owner]
+        worth = worth * settings.discount ** (out.active.sum(1, keepdim=True) - 1)
+    reward = worth[:, out.label_of_glimpse]  # [b t]
+    counted = out.drawn & F.pad(counts, (0, 1), value=True)[:, out.label_of_glimpse]
     baseline = out.baseline.detach() + _others(reward - out.baseline.detach(), settings.walks)
     policy = reinforce(
         out.log_probability, reward, baseline, entropy=out.entropy, entropy_weight=settings.entropy_weight
@@ -88,9 +88,9 @@ def classification_loss(out: Any, labels: Int[Tensor, "b s"], settings: RewardSe
     errors = baseline_error(out.baseline, reward)
     policy, error = (part.masked_fill(~counted, 0.0).sum() for part in (policy, errors))
     total = losses + settings.reward_weight * policy + settings.baseline_weight * error
-    figures |= {"reward": worth[:, -1].sum(), "baseline_error": error.detach(), "steps": out.alive.sum()}
-    if settings.every_weight and out.every is not None:
-        every = out.every.float()
+    figures |= {"reward": worth[:, -1].sum(), "baseline_error": error.detach(), "steps": out.active.sum()}
+    if settings.every_weight and out.logits_per_glimpse is not None:
+        every = out.logits_per_glimpse.float()
         each = labels.expand(-1, every.shape[1]).flatten()
         along = F.cross_entropy(every.flatten(0, 1), each, label_smoothing=settings.smoothing, reduction="sum")
         total = total + settings.every_weight / every.shape[1] * along

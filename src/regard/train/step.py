@@ -11,7 +11,7 @@ from torch import Tensor
 from regard.tasks import Batch, Loss, Task
 from regard.train.averaging import RunningMean
 from regard.train.distributed import World
-from regard.train.masters import Masters
+from regard.train.mixed_precision import Masters
 from regard.train.optim import set_rate
 from regard.train.settings import Train
 

@@ -34,9 +34,9 @@ from regard.train.clock import Clock
 from regard.train.distributed import World
 from regard.train.interrupt import interrupts
 from regard.train.lock import RunLock
-from regard.train.masters import Masters
+from regard.train.metrics_log import Records
+from regard.train.mixed_precision import Masters
 from regard.train.optim import build_optimiser, load_optimiser_tensors, optimiser_tensors
-from regard.train.records import Records
 from regard.train.schedule import learning_rate
 from regard.train.settings import Train
 from regard.train.step import CapturedStepper, Stepper

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from regard.base import MissingExtra, RegardError
-from regard.train.records import Records, read_records
+from regard.train.metrics_log import Records, read_records
 
 
 def test_lines_follow_each_other(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.base import RegardError, ShapeError
-from regard.nn.batched import StepLinear
+from regard.nn.step_linear import StepLinear
 
 STEPS, ROWS, WIDTH = 4, 3, 5
 
@@ -109,7 +109,7 @@ def test_without_gradients_nothing_is_kept() -> None:
     frozen = StepLinear(weight.detach(), bias.detach(), shape=(1, ROWS))
     frozen(start).sum().backward()
     torch.testing.assert_close(start.grad, weight.detach().sum(0).expand(ROWS, -1))
-    assert product._given == frozen._given == []
+    assert product._inputs == frozen._inputs == []
 
 
 def test_under_autocast_the_weight_is_cast_once() -> None:

@@ -7,7 +7,7 @@ import torch
 import toy
 
 from regard.models import MODELS, Translator
-from regard.train.masters import Masters
+from regard.train.mixed_precision import Masters
 
 
 def test_without_half_there_is_one_set_of_weights() -> None:

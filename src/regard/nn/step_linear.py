@@ -1,4 +1,4 @@
-"""Products in a loop over time whose weights get their gradients at once: one product over all steps, after the last.
+"""Products in a loop over time. Their weights get the gradients of all steps at once, by one product after the last.
 
 Left alone, autograd makes the gradient of a weight that T steps use from T small products and T sums as large as the
 weight. Those, not the arithmetic, are most of a recurrent decoder's training step.
@@ -7,25 +7,19 @@ weight. Those, not the arithmetic, are most of a recurrent decoder's training st
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from jaxtyping import Float
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from regard.align import Softmax
-from regard.attention import Attention
-from regard.attention.tracing import watched
 from regard.base import RegardError, ShapeError
-from regard.kernels import reasons_against_triton
-from regard.kernels.additive import WIDEST_SINGLE
 from regard.kernels.derivatives import transformed
-from regard.score import Additive, Concat, Dot, General, ProjectedAdditive, ScaledDot, Score
 
 
 class StepLinear:
     """x_t Wᵀ + b for t = 0, 1, …: `shape` is (steps, rows), and each call is one step with x [rows, in].
 
     `bias` is [out], or [steps, rows, out] with an addend for each row of each step. Nothing has to be closed at the
-    end: what the steps were given is kept, and the gradients of their results, all together, are multiplied with it.
+    end: the inputs of the steps are kept, and the gradients of their results, all together, are multiplied with them.
     A gradient of that gradient is refused.
 
     >>> product = StepLinear(torch.eye(2), torch.ones(2), shape=(3, 1))
@@ -47,14 +41,14 @@ class StepLinear:
             raise ShapeError("the bias does not fit", got=list(bias.shape), expected=expected)
         weight = weight.contiguous()
         self._steps = iter(range(shape[0]))
-        self._given: list[Tensor] = []
+        self._inputs: list[Tensor] = []
         self._tokens: tuple[Tensor, ...] | None = None
         self._plain = weight, bias
         if transformed():  # torch.func and forward mode see plain products alone
             return
         self._plain = weight.detach(), None if bias is None else bias.detach()
         if torch.is_grad_enabled() and (weight.requires_grad or (bias is not None and bias.requires_grad)):
-            tokens: Tensor = _Collect.apply(weight, bias, self._given, wanted)  # type: ignore[no-untyped-call]
+            tokens: Tensor = _Collect.apply(weight, bias, self._inputs, wanted)  # type: ignore[no-untyped-call]
             self._tokens = tokens.unbind(0)
 
     def __call__(self, x: Float[Tensor, "n i"]) -> Float[Tensor, "n o"]:
@@ -67,59 +61,9 @@ class StepLinear:
         x = x.to(weight.dtype)
         if self._tokens is None:
             return _linear(x, weight, bias)
-        self._given.append(x.detach())
+        self._inputs.append(x.detach())
         result: Tensor = _Step.apply(x, self._tokens[step], weight, bias)  # type: ignore[no-untyped-call]
         return result
-
-
-class StepContext:
-    """The contexts of an attention whose keys stay the same from step to step, which get their gradient at the end.
-
-    `StepContext.of` gives one where there are kernels for it; elsewhere, call the attention itself at each step.
-    """
-
-    def __init__(
-        self, score: Score, temperature: float, keys: Tensor, values: Tensor, allowed: Tensor, steps: int
-    ) -> None:
-        from regard.kernels.single_query import StepAttention
-
-        v = None
-        if isinstance(score, Additive | Concat | ProjectedAdditive):
-            v = score.v.to(keys.dtype) / temperature
-        scale = (keys.shape[-1] ** -0.5 if isinstance(score, ScaledDot) else 1.0) / temperature
-        self._score, self._keys = score, keys
-        self._attention = StepAttention(keys, values, v, scale=scale, allowed=allowed, steps=steps)
-
-    @classmethod
-    def of(
-        cls,
-        attention: Attention,
-        keys: Float[Tensor, "n k a"],
-        values: Float[Tensor, "n k d"],
-        *,
-        allowed: Bool[Tensor, "n 1 k"],
-        steps: int,
-        seen_as: nn.Module,
-    ) -> "StepContext | None":
-        """One for prepared keys, in training, if the kernels can do it and nobody watches the weights."""
-        score, align = attention.score, attention.align
-        known = (Additive, Concat, ProjectedAdditive, Dot, ScaledDot, General)
-        if type(score) not in known or type(align) is not Softmax or attention.impl != "auto":
-            return None
-        if not torch.is_grad_enabled() or torch.compiler.is_compiling() or watched(seen_as) or transformed():
-            return None
-        if (attention.dropout and attention.training) or 0 in (*keys.shape, *values.shape):
-            return None
-        if reasons_against_triton(keys.device, None, keys, values, widest=WIDEST_SINGLE):
-            return None
-        return cls(score, align.temperature, keys, values, allowed, steps)
-
-    def __call__(self, query: Float[Tensor, "n d"]) -> Float[Tensor, "n c"]:
-        """The next step, for one query in each item."""
-        query = query.unsqueeze(1)
-        if self._score.is_additive:
-            query = self._score.as_additive(query, self._keys).query
-        return self._attention(query.to(self._keys.dtype)).squeeze(1)
 
 
 class _Collect(torch.autograd.Function):
@@ -127,9 +71,9 @@ class _Collect(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, weight: Tensor, bias: Tensor | None, given: list[Tensor], shape: tuple[int, int, int]
+        ctx: Any, weight: Tensor, bias: Tensor | None, inputs: list[Tensor], shape: tuple[int, int, int]
     ) -> Tensor:
-        ctx.given, ctx.axes = given, 0 if bias is None else bias.ndim
+        ctx.inputs, ctx.axes = inputs, 0 if bias is None else bias.ndim
         return weight.new_zeros(()).expand(shape)
 
     @staticmethod
@@ -137,8 +81,8 @@ class _Collect(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
         of_weight = of_bias = None
         if ctx.needs_input_grad[0]:
-            rows = torch.stack(ctx.given).flatten(0, 1)
-            of_weight = grad[: len(ctx.given)].flatten(0, 1).t() @ rows
+            rows = torch.stack(ctx.inputs).flatten(0, 1)
+            of_weight = grad[: len(ctx.inputs)].flatten(0, 1).t() @ rows
         if ctx.needs_input_grad[1]:
             of_bias = grad if ctx.axes == 3 else grad.sum((0, 1))
         return of_weight, of_bias, None, None

@@ -1,8 +1,9 @@
-"""What kernels share: the rules as they are handed over. The parts inside kernels are run by `cases.py`."""
+"""The rules as they are handed to kernels; what is inside kernels is run by `cases.py`."""
 
 import torch
 
-from regard.kernels.parts import EVERYWHERE, Part, contiguous_rows, flags, mask_strides, pointers, power_of_two, rules
+from regard.kernels.limits import EVERYWHERE
+from regard.kernels.masks import Chunk, flags, mask_strides, pointers, rules
 
 
 def test_a_mask_that_spreads_is_not_copied() -> None:
@@ -25,23 +26,13 @@ def test_a_mask_spread_along_keys_is_made_whole() -> None:
     assert made.allowed.stride() == (0, 5, 1)
 
 
-def test_rows_are_contiguous_and_axes_stay_expanded() -> None:
-    x = torch.ones(1, 4, 6).expand(3, 4, 6)
-    assert contiguous_rows(x) is x
-    assert contiguous_rows(x.mT).stride(-1) == 1
-
-
-def test_powers_of_two() -> None:
-    assert [power_of_two(number) for number in (1, 2, 3, 64, 65)] == [1, 2, 4, 64, 128]
-
-
-def test_a_part_knows_where_it_lies() -> None:
-    whole = rules(
+def test_a_chunk_knows_where_it_lies() -> None:
+    all_rules = rules(
         torch.ones(4, 6, 2), torch.ones(4, 9, 2), torch.arange(4), torch.ones(4, 6, 9).bool(), None, 5, 0, 0.0
     )
-    part = Part(slice(1, 3), slice(2, 6))
-    assert part.at(6, 9) == (5, 1, 2)  # its first row is the third: with nine keys it is at the place of the sixth
-    some = whole.of(part)
+    chunk = Chunk(slice(1, 3), slice(2, 6))
+    assert chunk.at(6, 9) == (5, 1, 2)  # its first row is the third: with nine keys it is at the place of the sixth
+    some = all_rules.of(chunk)
     assert some.lengths is not None
     assert some.allowed is not None
     assert some.lengths.tolist() == [1, 2]

@@ -1,0 +1,49 @@
+"""What the Triton kernels can take: types and widths, and the reasons why they cannot run."""
+
+import importlib.util
+import os
+
+import torch
+from torch import Tensor
+
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+WIDEST = 256  # features and value width
+WIDEST_SINGLE = 2048  # the same, for one query
+EVERYWHERE = 1 << 30  # a window without end
+
+
+def width_limit(num_queries: int) -> int:
+    """The widest features and values that the additive kernels take: one query leaves more room.
+
+    >>> width_limit(1), width_limit(2)
+    (2048, 256)
+    """
+    return WIDEST_SINGLE if num_queries == 1 else WIDEST
+
+
+def reasons_against_triton(
+    device: torch.device | str,
+    query: Tensor | None = None,
+    keys: Tensor | None = None,
+    values: Tensor | None = None,
+    *,
+    widest: int = WIDEST,
+) -> list[str]:
+    """Every reason why the kernels cannot serve such tensors here; empty if they can. Leading axes do not matter.
+
+    >>> reasons_against_triton("cuda", values=torch.ones(1, 2, 300, dtype=torch.float64))[-2:]
+    ['values are torch.float64, not float32, bfloat16 or float16', 'values are 300 wide, more than 256']
+    """
+    reasons = []
+    if importlib.util.find_spec("triton") is None:
+        reasons.append("triton is not installed")
+    kind = torch.device(device).type
+    if kind != "cuda" and not (kind == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"):
+        reasons.append(f"device is {kind}, not cuda")
+    for name, tensor in (("query", query), ("keys", keys), ("values", values)):
+        if tensor is not None and tensor.dtype not in DTYPES:
+            verb = "is" if name == "query" else "are"
+            reasons.append(f"{name} {verb} {tensor.dtype}, not float32, bfloat16 or float16")
+        if tensor is not None and name != "query" and tensor.shape[-1] > widest:  # queries may still be unprojected
+            reasons.append(f"{name} are {tensor.shape[-1]} wide, more than {widest}")
+    return reasons

@@ -1,0 +1,41 @@
+"""Records of a trace by themselves; test_tracing.py has them as traces make them."""
+
+import numpy as np
+import pytest
+
+from regard.attention.record import EdgeList, GlimpsePath, Record
+from regard.base import ShapeError
+
+
+def test_steps_follow_each_other_and_missing_keys_have_no_weight() -> None:
+    record = Record("layer", [np.ones((2, 1, 2)), np.full((2, 1, 3), 0.5)])
+    assert record.axes == ("b", "q", "k")
+    assert record.weights.tolist() == [[[1, 1, 0], [0.5, 0.5, 0.5]]] * 2
+    with pytest.raises(ShapeError, match="layer was called with several batch shapes"):
+        _ = Record("layer", [np.ones((2, 1, 2)), np.ones((1, 1, 2))]).weights
+
+
+def test_one_sentence_is_cut_to_its_labels() -> None:
+    record = Record("layer", [np.arange(24.0).reshape(2, 2, 2, 3)], True, [["a"], ["b", "c"]], [["x", "y"], ["z"]])
+    assert record.axes == ("b", "h", "q", "k")
+    first, second = record.item(0), record.item(1)
+    assert first.weights.tolist() == [[[0, 1]], [[6, 7]]]
+    assert second.weights.tolist() == [[[12], [15]], [[18], [21]]]
+    assert (first.rows, second.columns) == (["a"], ["z"])
+
+
+def test_edges_become_a_matrix() -> None:
+    edges = EdgeList(np.array([[0, 1], [1, 0]]), (2, 3))
+    record = Record("layer", [np.array([0.25, 0.75])], edges=[edges])
+    assert record.axes == ("e",)
+    assert record.dense().tolist() == [[0, 0.25, 0], [0.75, 0, 0]]
+
+
+def test_places_of_a_path() -> None:
+    path = GlimpsePath(np.zeros((1, 3, 2)), np.array([[True, True, False]]))
+    record = Record("looker", [], paths=[path])
+    assert record.axes == ("b", "t", "2")
+    assert record.places.shape == (1, 3, 2)
+    assert record.item(0).places.shape == (2, 2)
+    with pytest.raises(ShapeError, match="layer looked at no places"):
+        _ = Record("layer", [np.ones((1, 1))]).places

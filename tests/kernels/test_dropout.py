@@ -1,0 +1,7 @@
+"""Dropout inside kernels: `inside.py` by Triton's interpreter; on a GPU, `test_additive.py` runs all cases."""
+
+import child
+
+
+def test_dropout() -> None:
+    child.run("inside.py", "-k", "dropout", interpret=True)
