@@ -25,7 +25,7 @@ _HOME = {
     "SCORES": "regard.score",
     "attend": "regard.attention",
     "load": "regard.api",
-    "lookup": "regard.attention",
+    "lookup": "regard.attention.lookup",
     "trace": "regard.attention",
 }
 

@@ -19,7 +19,8 @@ from regard.attention.position import (
     rotate,
     sinusoid,
 )
-from regard.attention.tracing import EdgeList, Record, Trace, trace
+from regard.attention.record import EdgeList, Record
+from regard.attention.tracing import Trace, trace
 
 POSITIONS: dict[str, type] = {
     "sinusoidal": Sinusoidal,

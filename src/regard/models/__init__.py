@@ -28,7 +28,7 @@ from regard.models.resnet import ResNet, ResNetConfig, resnet20, resnet32, resne
 from regard.models.senet import SENet, SENetConfig, se_resnet20, se_resnet32, se_resnet56
 from regard.models.show_attend_tell import Captioned, ShowAttendTell, ShowAttendTellConfig, show_attend_tell_flickr8k
 from regard.models.transformer import Transformer, TransformerConfig, transformer_base, transformer_big
-from regard.models.translator import Memory, Paper, Translated, Translator
+from regard.models.translator import EncodedSource, Paper, Translated, Translator
 
 MODELS: dict[str, Paper] = {
     "cho": Paper(
@@ -123,13 +123,13 @@ __all__ = [
     "ConvolutionalConfig",
     "DRAMConfig",
     "DTRAMConfig",
+    "EncodedSource",
     "FullyConnected",
     "FullyConnectedConfig",
     "GNMTConfig",
     "Glimpsed",
     "Luong",
     "LuongConfig",
-    "Memory",
     "NonLocalConfig",
     "NonLocalNet",
     "Paper",

@@ -16,7 +16,7 @@ from regard.attention import Mask
 from regard.base import check_settings
 from regard.base.ranges import Share, Vocabulary, Width
 from regard.decode import Step
-from regard.models.translator import Memory, Translated, Translator
+from regard.models.translator import EncodedSource, Translated, Translator
 from regard.nn import Bidirectional, DeepOutput, Dropout, StepAttention, StepGRU, build_attention, query_weight
 from regard.score import Additive
 
@@ -98,12 +98,12 @@ class Bahdanau(Translator):
             nn.init.normal_(self.attention.score.to_query.weight, std=0.001)
             nn.init.normal_(self.attention.score.to_keys.weight, std=0.001)
 
-    def encode(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"]) -> Memory:
+    def encode(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"]) -> EncodedSource:
         """Annotations h_j = [forward; backward] (7), and the first backward state, from which s_0 comes."""
         annotations = self.encoder(self.dropout(self.source(source)), lengths)
-        return Memory(annotations, lengths, annotations[:, 0, self.config.hidden_dim :])
+        return EncodedSource(annotations, lengths, annotations[:, 0, self.config.hidden_dim :])
 
-    def init_state(self, memory: Memory) -> State:
+    def init_state(self, memory: EncodedSource) -> State:
         """s_0 = tanh(W_s ←h_1); the keys are projected here, once."""
         batch, num_keys, _ = memory.values.shape
         keys = self.attention.prepare(memory.values).keys

@@ -19,7 +19,7 @@ from regard.attention import Learned, Mask
 from regard.base import check_settings
 from regard.base.ranges import Count, Few, Share, Vocabulary, Width
 from regard.decode import Step
-from regard.models.translator import Memory, Translated, Translator
+from regard.models.translator import EncodedSource, Translated, Translator
 from regard.nn import Dropout, build_attention, padding
 from regard.score import Prepared
 
@@ -148,7 +148,7 @@ class ConvS2S(Translator):
         self.to_logits = _linear(config.output_dim, config.target_vocabulary, dropout=dropout)
         self.dropout = Dropout(dropout)
 
-    def encode(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"]) -> Memory:
+    def encode(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"]) -> EncodedSource:
         """Values (z + e)·√0.5 and, as the summary, the keys z. Padding is zero at the door of every block."""
         embedded = self.dropout(self.source_place(self.source(source)))  # e = w + p
         empty, left = padding(source, lengths), (self.config.kernel - 1) // 2
@@ -158,9 +158,9 @@ class ConvS2S(Translator):
             x = (block(F.pad(entry, (0, 0, left, self.config.kernel - 1 - left))) + x) * HALF
         outputs = self.source_out(x).masked_fill(empty, 0.0)
         keys = scale_gradient(outputs, 1 / (2 * self.config.decoder_layers))  # z, read by every layer (3.4), twice
-        return Memory((keys + embedded) * HALF, lengths, keys)
+        return EncodedSource((keys + embedded) * HALF, lengths, keys)
 
-    def init_state(self, memory: Memory) -> State:
+    def init_state(self, memory: EncodedSource) -> State:
         """Zeros before the first word; the keys are prepared here, once for each layer."""
         layers = [layer for layer in self.decoder if isinstance(layer, DecoderBlock)]
         batch, num_keys, _ = memory.values.shape

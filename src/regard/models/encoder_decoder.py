@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from regard.base import check_settings
 from regard.base.ranges import Few, Share, Vocabulary, Width
 from regard.decode import Step
-from regard.models.translator import Memory, Translated, Translator
+from regard.models.translator import EncodedSource, Translated, Translator
 from regard.nn import DeepOutput, Dropout, LSTMState, StackedLSTM, final_output, reverse, run_lstm
 
 
@@ -62,12 +62,12 @@ class Cho(Translator):
         )
         self.dropout = Dropout(config.dropout)
 
-    def encode(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"]) -> Memory:
+    def encode(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"]) -> EncodedSource:
         """c = tanh(V h_N), h_N the state at the last real word."""
         outputs, _ = self.encoder(self.dropout(self.source(source)))
-        return Memory(outputs, lengths, torch.tanh(self.summarise(final_output(outputs, lengths))))
+        return EncodedSource(outputs, lengths, torch.tanh(self.summarise(final_output(outputs, lengths))))
 
-    def init_state(self, memory: Memory) -> ChoState:
+    def init_state(self, memory: EncodedSource) -> ChoState:
         """h'_0 = tanh(V' c)."""
         return ChoState(torch.tanh(self.start(memory.summary)), memory.summary)
 
@@ -131,13 +131,13 @@ class Sutskever(Translator):
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -0.08, 0.08)
 
-    def encode(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"]) -> Memory:
+    def encode(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"]) -> EncodedSource:
         """All final states, h and c, [b 2 layers d]: at the last real word, whatever the padding."""
         words = reverse(source, lengths) if self.config.reverse_source else source
         outputs, final = self.encoder(self.dropout(self.source(words)), lengths)
-        return Memory(outputs, lengths, final)
+        return EncodedSource(outputs, lengths, final)
 
-    def init_state(self, memory: Memory) -> LSTMState:
+    def init_state(self, memory: EncodedSource) -> LSTMState:
         """The decoder starts where the encoder ended, layer by layer."""
         return LSTMState(*memory.summary.unbind(1))
 

@@ -15,7 +15,7 @@ from regard.attention import Mask
 from regard.base import check_settings
 from regard.base.ranges import Few, Range, Share, Vocabulary, Width
 from regard.decode import Step
-from regard.models.translator import Memory, Translated, Translator
+from regard.models.translator import EncodedSource, Translated, Translator
 from regard.nn import Bidirectional, Dropout, LSTMState, build_attention, padding, run_lstm
 from regard.score import Prepared
 
@@ -91,7 +91,7 @@ class GNMT(Translator):
             for parameter in self.parameters():
                 nn.init.uniform_(parameter, -0.04, 0.04)  # 8.3
 
-    def encode(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"]) -> Memory:
+    def encode(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"]) -> EncodedSource:
         """x_t, the top layer at each word, zero on padding. Layers above the first look back only: padding on the
         right does not reach a real word.
         """
@@ -100,9 +100,9 @@ class GNMT(Translator):
             outputs, _ = layer(self.dropout(x))
             x = self._add(number, outputs, x)
         x = x.masked_fill(padding(x, lengths), 0.0)
-        return Memory(x, lengths, x.new_zeros(len(x), 0))
+        return EncodedSource(x, lengths, x.new_zeros(len(x), 0))
 
-    def init_state(self, memory: Memory) -> State:
+    def init_state(self, memory: EncodedSource) -> State:
         """All zeros; the keys are projected here, once."""
         batch, num_keys, _ = memory.values.shape
         keys = self.attention.prepare(memory.values).keys

@@ -16,7 +16,7 @@ from regard.attention import Mask
 from regard.base import check_settings
 from regard.base.ranges import Count, Few, Natural, Share, Vocabulary, Weight, Width
 from regard.decode import Step
-from regard.models.translator import Memory, Translated, Translator
+from regard.models.translator import EncodedSource, Translated, Translator
 from regard.nn import (
     Dropout,
     LSTMState,
@@ -114,15 +114,15 @@ class Luong(Translator):
         """
         return {"attention.score.": self.config.score_rate}
 
-    def encode(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"]) -> Memory:
+    def encode(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"]) -> EncodedSource:
         """h̄_s, the states of the top layer, and the final states of all layers."""
         words = reverse(source, lengths) if self.config.reverse_source else source
         outputs, final = self.encoder(self.dropout(self.source(words)), lengths)
         if self.config.reverse_source:
             outputs = reverse(outputs, lengths)  # weights stay in the order of the sentence
-        return Memory(outputs, lengths, final)
+        return EncodedSource(outputs, lengths, final)
 
-    def init_state(self, memory: Memory) -> State:
+    def init_state(self, memory: EncodedSource) -> State:
         """The decoder starts where the encoder ended; h̃_0 = 0."""
         batch, num_keys, width = memory.values.shape
         keys = self.attention.prepare(memory.values).keys

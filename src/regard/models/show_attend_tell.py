@@ -19,7 +19,7 @@ from regard.attention.output import CallOptions
 from regard.base import ConfigError, ShapeError, check_settings
 from regard.base.ranges import OneOf, Range, Share, UpToOne, Vocabulary, Weight, Width
 from regard.decode import Shared, Step
-from regard.models.translator import Memory
+from regard.models.translator import EncodedSource
 from regard.nn.attentions import build_attention
 from regard.nn.dropout import Dropout
 from regard.nn.efficientnet import TOP, efficientnet_lite0
@@ -163,7 +163,7 @@ class ShowAttendTell(nn.Module):
         features: Tensor = self.encoder(shown).values
         return features
 
-    def encode(self, features: Shaped[Tensor, "..."]) -> Memory:
+    def encode(self, features: Shaped[Tensor, "..."]) -> EncodedSource:
         """Places [b k d] (a), from features [b k D], or from pictures [b 3 h w] (0 to 255) by the encoder inside."""
         dtype = _dtype(self.to_logits.weight)
         if features.ndim == 4:
@@ -179,9 +179,9 @@ class ShowAttendTell(nn.Module):
         if self.project is not None:
             values = self.feature_dropout(F.relu(self.project(values)))
         lengths = torch.full((len(values),), values.shape[1], device=values.device)
-        return Memory(values, lengths, values.mean(1))
+        return EncodedSource(values, lengths, values.mean(1))
 
-    def init_state(self, memory: Memory, *, at_test: AtTest | None = None) -> State:
+    def init_state(self, memory: EncodedSource, *, at_test: AtTest | None = None) -> State:
         """h_0 and c_0 from the mean of all places (section 3.1.2); the keys are projected here, once.
 
         `at_test` says where hard attention looks in evaluation; None is as `config.at_test` has it.

@@ -13,7 +13,7 @@ from regard.attention import POSITIONS, ALiBi, Attention, Cache, Learned, Mask, 
 from regard.base import ConfigError, check_settings
 from regard.base.ranges import Count, Few, OneOf, Share, Vocabulary, Width
 from regard.decode import Shared, Step
-from regard.models.translator import Memory, Translated, Translator
+from regard.models.translator import EncodedSource, Translated, Translator
 from regard.nn import DecoderLayer, Dropout, EncoderLayer, build_attention
 from regard.nn.attentions import check_names
 from regard.score import SCORES
@@ -112,16 +112,16 @@ class Transformer(Translator):
         self.encoder_norm, self.decoder_norm = norms
         self.dropout = Dropout(config.dropout)
 
-    def encode(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"]) -> Memory:
+    def encode(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"]) -> EncodedSource:
         """The top of the encoder, [b k dim]."""
         padding = Mask.padding(lengths)
         x = self._embed(self.source, source, 0)
         for layer in self.encoder:
             x = layer(x, padding)
         x = self.encoder_norm(x)
-        return Memory(x, lengths, x.new_zeros(len(x), 0))
+        return EncodedSource(x, lengths, x.new_zeros(len(x), 0))
 
-    def init_state(self, memory: Memory) -> State:
+    def init_state(self, memory: EncodedSource) -> State:
         """Empty caches, and the source projected once for every layer."""
         layers = [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]
         memories = tuple(layer.cross.prepare(memory.values) for layer in layers)

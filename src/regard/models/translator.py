@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from regard.decode import Step
 
 
-class Memory(NamedTuple):
+class EncodedSource(NamedTuple):
     """A source sentence after the encoder."""
 
     values: Tensor  # [b k d]
@@ -33,11 +33,11 @@ class Translator(nn.Module):
 
     source_layers: str = ""
 
-    def encode(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"]) -> Memory:
+    def encode(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"]) -> EncodedSource:
         """Source ids [b k] and their lengths [b], read once."""
         raise NotImplementedError
 
-    def init_state(self, memory: Memory) -> Any:
+    def init_state(self, memory: EncodedSource) -> Any:
         """The state before the first target word: a nest of tensors [b …], reordered by `decode.pick`."""
         raise NotImplementedError
 
