@@ -58,7 +58,7 @@ def test_a_report_of_a_damaged_folder(gazing: api.Model, tmp_path: Path) -> None
     assert "Training" not in page.partition("</table>")[0]
     (model.folder / "environment.json").write_text("[" * 100_000)
     with pytest.raises(
-        RegardError, match=r"environment.json cannot be read: got brackets nested too .* Cure: delete it"
+        RegardError, match=r"environment.json cannot be read: got brackets nested too .* Try: delete it"
     ):
         api.report([model], samples=0)
 
@@ -99,7 +99,7 @@ def test_a_report_of_gates_and_of_maps(gated: api.Model, wide: api.Model) -> Non
 
 def test_runs_of_different_tasks_are_not_compared(trained: api.Model, gazing: api.Model) -> None:
     text = (
-        r"different tasks: got trained \(translation\), gazing \(classification\)\. Cure: make one report for each task"
+        r"different tasks: got trained \(translation\), gazing \(classification\)\. Try: make one report for each task"
     )
     with pytest.raises(RegardError, match=text):
         api.report([trained, gazing])

@@ -44,7 +44,7 @@ def test_a_run_has_a_name_wherever_one_stands(trained: api.Model, monkeypatch: p
 def test_the_cure_names_runs_that_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "runs" / "bahdanau").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(RegardError, match=r"there is no run runs/bahdanua: .* Cure: did you mean 'runs/bahdanau'"):
+    with pytest.raises(RegardError, match=r"there is no run runs/bahdanua: .* Did you mean 'runs/bahdanau'"):
         api.load("runs/bahdanua")
 
 
@@ -88,7 +88,7 @@ def test_a_result_without_figures_is_one_line(trained: api.Model, tmp_path: Path
     path, whole = tmp_path / "run" / "result_test.json", api.result(trained, "test")
     path.write_text(json.dumps({**whole, **change}))
     with pytest.raises(
-        RegardError, match=r"result_test.json is not a result: .* Cure: delete it: the run is then eval"
+        RegardError, match=r"result_test.json is not a result: .* Try: delete it: the run is then eval"
     ):
         api.report([model])
     path.write_text(json.dumps({"run": "of an older version"}))
@@ -116,7 +116,7 @@ def test_a_path_in_a_recipe_is_not_followed(trained: api.Model, tmp_path: Path) 
     assert model.translate("one and two three").text == trained.translate("one and two three").text
     text = (
         rf"paths are not followed: got '{secret}' in its recipe.json; expected paths that were given on this machine"
-        r"\. Cure: name them again by --source, and by --target where there are two"
+        r"\. Try: name them again by --source, and by --target where there are two"
     )
     for use in (
         lambda: api.report([model]),
@@ -135,7 +135,7 @@ def test_pictures_of_a_recipe_are_not_followed(captioning: api.Model, tmp_path: 
     folder = shutil.copytree(captioning.folder, tmp_path / "run")
     task = captioning.recipe.task
     rewrite(folder, folder=str(tmp_path))
-    with pytest.raises(RegardError, match=r"paths are not followed.* Cure: name them again by --source and --target"):
+    with pytest.raises(RegardError, match=r"paths are not followed.* Try: name them again by --source and --target"):
         api.load(folder, device="cpu").evaluate("test")
     found = api.load(folder, device="cpu", source=task.caption_file, target=task.folder)
     assert found.task.splits["test"].names == captioning.task.splits["test"].names
@@ -149,7 +149,7 @@ def test_a_start_in_a_recipe_is_not_followed(gazing: api.Model, tmp_path: Path) 
     content = json.loads((folder / "recipe.json").read_text())
     (folder / "recipe.json").write_text(json.dumps(content | {"start": str(tmp_path / "elsewhere")}))
     with pytest.raises(
-        RegardError, match=r"paths are not followed: got .*elsewhere.* Cure: name it again: --set start"
+        RegardError, match=r"paths are not followed: got .*elsewhere.* Try: name it again: --set start"
     ):
         api.train(load_recipe(folder), folder, resume=True)
 
@@ -269,7 +269,7 @@ def test_training_writes_over_nothing(trained: api.Model, recipe: Recipe, kind: 
 
 def test_a_folder_that_cannot_be_written(recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.access", lambda path, mode: False)
-    text = f"run cannot be written: got {tmp_path}, which is read-only. Cure: choose another folder by --out"
+    text = f"run cannot be written: got {tmp_path}, which is read-only. Try: choose another folder by --out"
     with pytest.raises(RegardError, match=text):
         api.train(recipe, tmp_path / "run")
     assert not (tmp_path / "run").exists()

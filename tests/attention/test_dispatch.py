@@ -68,7 +68,7 @@ def test_an_explicit_wish_is_refused_with_every_reason() -> None:
     with pytest.raises(ImplementationUnavailable) as caught:
         layer(query, query, query)
     assert str(caught.value) == (
-        f"impl='sdpa' cannot run here: {DOT}; {ALIGN}. Cure: use impl='auto' or impl='reference'."
+        f"impl='sdpa' cannot run here: {DOT}; {ALIGN}. Try: use impl='auto' or impl='reference'."
     )
     assert isinstance(caught.value, RegardError)
     with pytest.raises(ImplementationUnavailable, match="no bias"):

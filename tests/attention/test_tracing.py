@@ -409,7 +409,7 @@ def test_several_calls_over_edges_are_read_one_by_one() -> None:
     record = seen["attend_edges"]
     assert [call.shape for call in record.calls] == [(2,), (1,)]
     assert record.dense(1).tolist() == [[0.0, 0.0], [1.0, 0.0]]
-    with pytest.raises(ShapeError, match=r"attend_edges was called over several edge lists: got 2 calls. Cure: read"):
+    with pytest.raises(ShapeError, match=r"attend_edges was called over several edge lists: got 2 calls. Try: read"):
         _ = record.weights
 
 
@@ -437,7 +437,7 @@ def test_places_of_a_model_that_looks() -> None:
     assert [record.item(number).places.shape for number in (0, 1)] == [(2, 2), (3, 2)]
     assert seen.arrays()["looker"] is record.places
     assert repr(seen) == "Trace(looker [2, 3, 2])"
-    with pytest.raises(ShapeError, match=r"looker has no weights: got places\. Cure: read \.places and \.active"):
+    with pytest.raises(ShapeError, match=r"looker has no weights: got places\. Try: read \.places and \.active"):
         _ = record.weights
     with trace(looker, rows=[0, -1]) as ends:
         looker(places)

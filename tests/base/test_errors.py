@@ -18,8 +18,8 @@ KINDS = [RegardError, ShapeError, MaskError, ConfigError, ImplementationUnavaila
         ({"got": 0}, "bad: got 0"),
         ({"expected": "more"}, "bad: expected more"),
         ({"got": 3, "expected": 4}, "bad: got 3; expected 4"),
-        ({"cure": "mend it"}, "bad. Cure: mend it."),
-        ({"got": [1, 2], "expected": "é", "cure": "mend it"}, "bad: got [1, 2]; expected é. Cure: mend it."),
+        ({"cure": "mend it"}, "bad. Try: mend it."),
+        ({"got": [1, 2], "expected": "é", "cure": "mend it"}, "bad: got [1, 2]; expected é. Try: mend it."),
     ],
 )
 def test_message(facts: dict, text: str) -> None:

@@ -20,7 +20,7 @@ def test_a_package_that_is_not_there(module: str) -> None:
     with pytest.raises(MissingExtra) as caught:
         require(module, extra="viz")
     cure = "pip install no_such_package, or in a clone of regard pip install '.[viz]'"
-    assert str(caught.value) == f"this needs no_such_package, which is not installed. Cure: {cure}."
+    assert str(caught.value) == f"this needs no_such_package, which is not installed. Try: {cure}."
     assert isinstance(caught.value.__cause__, ModuleNotFoundError)
 
 
@@ -34,7 +34,7 @@ def test_a_broken_package_keeps_its_own_error(tmp_path: Path, monkeypatch: pytes
 
 def test_pip_calls_pillow_by_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(MissingExtra, match=r"this needs PIL, which is not installed\. Cure: pip install pillow, or in"):
+    with pytest.raises(MissingExtra, match=r"this needs PIL, which is not installed\. Try: pip install pillow, or in"):
         require("PIL", extra="vision")
 
 
@@ -48,7 +48,7 @@ def test_what_is_missing_is_said_before_anything_is_imported(monkeypatch: pytest
         check_installed("json", "PIL", "no_such_package", what="this")
     missing = "this needs pillow and no_such_package, which are not installed"
     cure = "pip install pillow no_such_package, or in a clone of regard pip install '.'"
-    assert str(caught.value) == f"{missing}. Cure: {cure}."
+    assert str(caught.value) == f"{missing}. Try: {cure}."
 
 
 def test_a_plain_install_has_what_the_commands_need() -> None:

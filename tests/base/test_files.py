@@ -146,7 +146,7 @@ def test_a_file_of_values(tmp_path: Path) -> None:
         ("[" * 9**6, "brack"),
     ):
         path.write_text(text)
-        with pytest.raises(RegardError, match=rf"a\.json cannot be read: got {got}.*Cure: delete it"):
+        with pytest.raises(RegardError, match=rf"a\.json cannot be read: got {got}.*Try: delete it"):
             read_json(path, cure="delete it")
     with pytest.raises(FileNotFoundError):
         read_json(tmp_path / "none.json", cure="delete it")
@@ -185,5 +185,5 @@ def test_a_path_that_is_not_followed_is_asked_for() -> None:
         followed(path, cure="name it again")
     assert str(caught.value) == (
         "this run was trained on files whose paths are not followed: got '/etc/passwd' in its recipe.json; "
-        "expected paths that were given on this machine. Cure: name it again."
+        "expected paths that were given on this machine. Try: name it again."
     )

@@ -49,7 +49,7 @@ def test_what_is_inside(limits: Range, inside: list[Number], outside: list[Numbe
         (Range(least=1, most=2**20), 0, "train.steps: got 0; expected 1 or more"),
         (Range(least=1, most=2**20), 2**21, "train.steps: got 2097152; expected at most 1,048,576"),
         (Range(least=1), 10**90, "train.steps: got a number of about 90 digits; expected at most 2,147,483,647"),
-        (Range(least=1, cure="7 is usual"), 0, "train.steps: got 0; expected 1 or more. Cure: 7 is usual."),
+        (Range(least=1, cure="7 is usual"), 0, "train.steps: got 0; expected 1 or more. Try: 7 is usual."),
     ],
 )
 def test_words(limits: Range, value: Number, text: str) -> None:
@@ -62,7 +62,7 @@ def test_names() -> None:
     OneOf(("adam", "sgd")).check("train.optimiser", "sgd")
     with pytest.raises(ConfigError) as caught:
         OneOf({"adam": 1, "sgd": 2}).check("train.optimiser", "adma")
-    assert str(caught.value) == "train.optimiser: got 'adma'; expected one of adam, sgd. Cure: did you mean 'adam'?"
+    assert str(caught.value) == "train.optimiser: got 'adma'; expected one of adam, sgd. Did you mean 'adam'?"
 
 
 def test_a_range_reads_well_in_the_help_of_a_config() -> None:

@@ -34,7 +34,7 @@ def test_nbest_has_scores_best_first(captioning: Path, pictures: Path, capsys: p
     assert scores == sorted(scores, reverse=True)
     assert len({text for _, text in rows}) == 3
     assert main(["caption", str(captioning), picture, "--nbest", "3", "--beam", "2"]) == 2
-    assert capsys.readouterr().err == "regard: nbest: got 3; expected at most beams, which is 2. Cure: --beam 3.\n"
+    assert capsys.readouterr().err == "regard: nbest: got 3; expected at most beams, which is 2. Try: --beam 3.\n"
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -118,7 +118,7 @@ def test_a_model_without_attention_has_no_overlay(
     capsys.readouterr()
     picture = str(next(pictures.glob("*.png")))
     assert main(["caption", str(tmp_path / "run"), picture, "--overlay", str(tmp_path / "a.png")]) == 2
-    text = "run has no attention. Cure: draw a model that has.\n"
+    text = "run has no attention. Try: draw a model that has.\n"
     assert capsys.readouterr().err == f"regard: {text}"
     beside = ["--overlay", str(tmp_path / "b.png"), "--beside", str(tmp_path / "run")]
     assert main(["caption", str(captioning), picture, *beside]) == 2
@@ -134,7 +134,7 @@ def test_wrong_formats_and_wrong_runs(
     assert main(["caption", str(gazing), str(odd / "plain.jpg")]) == 2
     text = (
         "gazing cannot caption pictures: got a classification run. "
-        "Cure: classify pictures with it, or load a model that can caption.\n"
+        "Try: classify pictures with it, or load a model that can caption.\n"
     )
     assert capsys.readouterr().err == f"regard: {text}"
 
@@ -161,9 +161,9 @@ def test_a_picture_without_a_caption(pictures: Path, tmp_path: Path, capsys: pyt
     lines = (pictures.parent / "captions.tsv").read_text().splitlines(keepends=True)
     file.write_text("".join(lines[1:]))
     assert main(["train", "show_attend_tell/shapes", "--source", str(file), "--target", str(pictures), *out]) == 2
-    text = f"{pictures}: a picture without a caption in {file}: got {lines[0].split()[0]}. Cure: write one, or leave"
+    text = f"{pictures}: a picture without a caption in {file}: got {lines[0].split()[0]}. Try: write one, or leave"
     assert capsys.readouterr().err.startswith(f"regard: {text}")
     assert main(["train", "show_attend_tell/shapes", "--source", str(file), *out]) == 2
-    assert capsys.readouterr().err == "regard: captions need their pictures: got no --target. Cure: --target FOLDER.\n"
+    assert capsys.readouterr().err == "regard: captions need their pictures: got no --target. Try: --target FOLDER.\n"
     assert main(["train", "ram/mini", "--source", str(file), *out]) == 2
     assert capsys.readouterr().err.startswith("regard: classification cannot be trained on files of your own: got ")

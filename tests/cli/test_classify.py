@@ -69,7 +69,7 @@ def test_a_model_that_sees_all_at_once_has_no_path(
     assert main(["classify", str(tmp_path / "run"), str(odd / "grey.png"), "--path", str(tmp_path / "a.png")]) == 2
     said = capsys.readouterr()
     assert said.err == (
-        "regard: run takes no glimpses: got paper=fully_connected. Cure: draw a model that does: ram, dram, dt_ram.\n"
+        "regard: run takes no glimpses: got paper=fully_connected. Try: draw a model that does: ram, dram, dt_ram.\n"
     )
     assert not (tmp_path / "a.png").exists()
 
@@ -84,13 +84,13 @@ def test_wrong_formats_and_wrong_runs(
     assert main(["classify", str(captioning), picture]) == 2
     text = (
         "captioning cannot classify pictures: got a captioning run. "
-        "Cure: caption pictures with it, or load a model that can classify.\n"
+        "Try: caption pictures with it, or load a model that can classify.\n"
     )
     assert capsys.readouterr().err == f"regard: {text}"
     assert main(["translate", str(gazing), "hello"]) == 2
     text = (
         "gazing cannot translate text: got a classification run. "
-        "Cure: classify pictures with it, or load a model that can translate.\n"
+        "Try: classify pictures with it, or load a model that can translate.\n"
     )
     assert capsys.readouterr().err == f"regard: {text}"
     assert main(["evaluate", str(gazing), "--beam", "2"]) == 2

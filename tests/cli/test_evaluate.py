@@ -110,7 +110,7 @@ def test_without_sacrebleu_nothing_is_decoded(
     assert main(["evaluate", str(run)]) == 2
     assert capsys.readouterr().err == (
         "regard: an evaluation in BLEU and chrF needs sacrebleu, which is not installed. "
-        "Cure: pip install sacrebleu, or in a clone of regard pip install '.'.\n"
+        "Try: pip install sacrebleu, or in a clone of regard pip install '.'.\n"
     )
 
 

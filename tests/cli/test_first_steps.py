@@ -41,5 +41,5 @@ def test_without_matplotlib_it_ends_before_it_begins(
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith(
-        "regard: regard tour needs matplotlib, which is not installed. Cure: pip install matplot"
+        "regard: regard tour needs matplotlib, which is not installed. Try: pip install matplot"
     )

@@ -20,44 +20,44 @@ from regard.models import MODELS
 from regard.tasks import Search
 from regard.train import Train
 
-GO_ON = "Cure: go on with it by --resume, or choose another folder by --out."
-ELSEWHERE = "Cure: choose another folder by --out."
-RESTORE = "Cure: restore it, or train anew."
-BRING = "Cure: put the file (147,123 bytes, sha256 639cabed16968950ba756e1306c3d5a25415cd4ec86dfaa13adf4aebf8f1fa54) at"
+GO_ON = "Try: go on with it by --resume, or choose another folder by --out."
+ELSEWHERE = "Try: choose another folder by --out."
+RESTORE = "Try: restore it, or train anew."
+BRING = "Try: put the file (147,123 bytes, sha256 639cabed16968950ba756e1306c3d5a25415cd4ec86dfaa13adf4aebf8f1fa54) at"
 TRAIN = "train bahdanau/plain_en_fr --source a.en --target a.fr --out new --set {sizes}"
 SETTINGS, SEARCH = (", ".join(field.name for field in fields(kind)) for kind in (Train, Search))
 CHARS = 24  # of a.en, and four specials
 MISTAKES = {  # a command, and what it says; {here} is the folder where it runs
     # names and files
     "train bahdanua/plain_en_fr": "there is no recipe 'bahdanua/plain_en_fr'. "
-    "Cure: did you mean 'bahdanau/plain_en_fr'?",
-    "train everything": "there is no recipe 'everything'. Cure: `regard list` names them all.",
+    "Did you mean 'bahdanau/plain_en_fr'?",
+    "train everything": "there is no recipe 'everything'. Try: `regard list` names them all.",
     "train bahdanau/plain_en_fr --source no.en --target a.fr --out new": "{here}/no.en: cannot be read: "
-    "got no such file or directory; expected a file. Cure: check the path, or download the data.",
+    "got no such file or directory; expected a file. Try: check the path, or download the data.",
     "train bahdanau/plain_en_fr --source a.en --target short.fr --out new": "{here}/a.en and {here}/short.fr: "
     "unequal line counts: got 120 and 100 lines; expected line i of one to be the translation of line i of the other. "
-    "Cure: download both again, or look for a missing line or a blank one at the end.",
+    "Try: download both again, or look for a missing line or a blank one at the end.",
     "train bahdanau/plain_en_fr --source latin.tsv --out new": "{here}/latin.tsv, line 2: invalid UTF-8: "
-    "got byte 0xe9 at position 3; expected UTF-8. Cure: convert the file: iconv -f latin1 -t utf-8.",
+    "got byte 0xe9 at position 3; expected UTF-8. Try: convert the file: iconv -f latin1 -t utf-8.",
     "train bahdanau/plain_en_fr --source folder --target a.fr --out new": "{here}/folder: cannot be read: "
-    "got is a directory; expected a file. Cure: check the path, or download the data.",
+    "got is a directory; expected a file. Try: check the path, or download the data.",
     "train bahdanau/plain_en_fr --source a.en --out new": "{here}/a.en, line 1: too few columns: got 1 column; "
-    "expected 2 or more, parted by tabs. Cure: drop it: on_bad='drop'.",
+    "expected 2 or more, parted by tabs. Try: drop it: on_bad='drop'.",
     "train bahdanau/plain_en_fr --source empty --out new": "{here}/empty: the file is empty: got 0 lines; "
-    "expected 1 or more. Cure: download it again.",
+    "expected 1 or more. Try: download it again.",
     "train bahdanau/plain_en_fr --target a.fr --out new": "--target needs --source. "
-    "Cure: give both files, or one TSV as --source.",
+    "Try: give both files, or one TSV as --source.",
     # settings
-    f"{TRAIN} train.stepz=3": f"unknown setting 'train.stepz'; known: {SETTINGS}. Cure: did you mean 'steps'?",
+    f"{TRAIN} train.stepz=3": f"unknown setting 'train.stepz'; known: {SETTINGS}. Did you mean 'steps'?",
     f"{TRAIN} trian.steps=3": "unknown setting 'trian'; known: "
-    "paper, model, task, train, note, published, start, name. Cure: did you mean 'train'?",
-    f"{TRAIN} start=nowhere": "there is no run nowhere: got no such folder. Cure: train one, or load tatoeba-en-fr.",
+    "paper, model, task, train, note, published, start, name. Did you mean 'train'?",
+    f"{TRAIN} start=nowhere": "there is no run nowhere: got no such folder. Try: train one, or load tatoeba-en-fr.",
     f"{TRAIN} train.steps=many": "train.steps: got 'many'; expected a whole number",
     f"{TRAIN} train.steps": "a setting: got 'train.steps'; expected name=value, such as train.steps=500",
     f"{TRAIN} train.steps=0": "train.steps: got 0; expected 1 or more",
     f"{TRAIN} train.capture=perhaps": "train.capture: got 'perhaps'; expected true or false",
     f"{TRAIN} model.align=entmx": f"unknown align: got 'entmx'; expected one of {', '.join(ALIGNS)}. "
-    "Cure: did you mean 'entmax'?",
+    "Did you mean 'entmax'?",
     f"{TRAIN} model.dropout=2": "model.dropout: got 2.0; expected 0 ≤ dropout < 1",
     f"{TRAIN} paper=1": f"unknown model: got '1'; expected one of {', '.join(MODELS)}",
     f"{TRAIN} train.seed=99999999999999999999": "train.seed: got 99999999999999999999; "
@@ -80,36 +80,36 @@ MISTAKES = {  # a command, and what it says; {here} is the folder where it runs
     f"{TRAIN} task.edges=9,1,5": "task.edges: got (9, 1, 5); expected rising lengths, such as 10,20,30",
     f"{TRAIN} task.search.max_ratio=nan": "task.search.max_ratio: got nan; expected 0 to 100",
     f"{TRAIN} task.units=bpe task.vocabulary=5": "SubwordCodec size: Vocabulary size is smaller than required_chars. "
-    "5 vs {chars}: got 5. Cure: task.vocabulary={chars}, or task.units=words task.joint=false.",
+    "5 vs {chars}: got 5. Try: task.vocabulary={chars}, or task.units=words task.joint=false.",
     f"{TRAIN} note=caf\udce9": r"note: got 'caf\udce9'; expected text that UTF-8 can write",
     "train bahdanau/plain_en_fr --source /dev/zero --out new": "/dev/zero: cannot be read: got a device; "
-    "expected a file. Cure: name a file, or a pipe such as <(zcat text.gz).",
+    "expected a file. Try: name a file, or a pipe such as <(zcat text.gz).",
     f"{TRAIN} paper=luong": "model and paper differ: got paper=luong and BahdanauConfig; expected LuongConfig. "
-    "Cure: take a recipe of that paper: `regard list`.",
+    "Try: take a recipe of that paper: `regard list`.",
     f"{TRAIN} --device tpu": "unknown device: got 'tpu'; expected auto, cpu, cuda or cuda:0",
     # run folders
     f"{TRAIN} --out run": f"run holds a run already: got step_00000004. {GO_ON}",
     f"{TRAIN} --out pruned": f"pruned holds a run already: got model.safetensors. {GO_ON}",
     f"{TRAIN} --out pruned --resume": "pruned cannot go on: got model.safetensors, but no checkpoints. "
-    "Cure: choose another folder by --out.",
+    "Try: choose another folder by --out.",
     "train luong/dot --out run --resume": f"run is a run of bahdanau/plain_en_fr: got luong/dot. {ELSEWHERE}",
     "train bahdanau/multi30k_de_en --out run --resume": "run is a run of bahdanau/plain_en_fr: "
     f"got bahdanau/multi30k_de_en. {ELSEWHERE}",
     "train bahdanau/plain_en_fr --out run --resume --set model.hidden_dim=9": "these weights are of another model: "
-    "encoder.forwards.weight_ih_l0: got [24, 8]; expected [27, 8]. Cure: load them with their own recipe.",
+    "encoder.forwards.weight_ih_l0: got [24, 8]; expected [27, 8]. Try: load them with their own recipe.",
     f"{TRAIN} --out a.en": f"a.en cannot be written: got a.en, which is a file. {ELSEWHERE}",
     f"{TRAIN} --out a.en/new": f"a.en/new cannot be written: got {{here}}/a.en, which is a file. {ELSEWHERE}",
-    "translate nothing hello": "there is no run nothing: got no such folder. Cure: train one, or load tatoeba-en-fr.",
+    "translate nothing hello": "there is no run nothing: got no such folder. Try: train one, or load tatoeba-en-fr.",
     "translate tatoeba_en_fr hello": "there is no run tatoeba_en_fr: got no such folder. "
-    "Cure: did you mean 'tatoeba-en-fr'?",
+    "Did you mean 'tatoeba-en-fr'?",
     "translate folder hello": "folder is no run: got no recipe.json in it; "
     "expected a folder that `regard train` has made",
     "translate cut hello": "cut/model.safetensors is not what was saved: "
     "got Error while deserializing header: header too small; expected a whole file. "
-    "Cure: delete it: step_00000004 is loaded then.",
+    "Try: delete it: step_00000004 is loaded then.",
     "translate cut_and_pruned hello": "cut_and_pruned/model.safetensors is not what was saved: "
-    "got Error while deserializing header: header too small; expected a whole file. Cure: the run has to start anew.",
-    "translate unbegun hello": "unbegun has no weights yet. Cure: wait for its first checkpoint.",
+    "got Error while deserializing header: header too small; expected a whole file. Try: the run has to start anew.",
+    "translate unbegun hello": "unbegun has no weights yet. Try: wait for its first checkpoint.",
     "translate unread hello": "unread/recipe.json cannot be read: got Expecting value: line 1 column 1 (char 0). "
     + RESTORE,
     "translate unitless hello": "unitless/source.json cannot be read: got no such file or directory; "
@@ -118,64 +118,64 @@ MISTAKES = {  # a command, and what it says; {here} is the folder where it runs
     f"expected the units of the run. {RESTORE}",
     # evaluation
     "evaluate run --split tst": "unknown split: got 'tst'; expected one of train, valid, test, newstest2014. "
-    "Cure: did you mean 'test'?",
+    "Did you mean 'test'?",
     "evaluate run --split newstest2014": "wmt_newstest/newstest2014.en-fr.en.gz cannot be downloaded automatically. "
     f"{BRING} wmt_newstest/newstest2014.en-fr.en.gz below a folder, and let REGARD_DATA name that folder.",
     "evaluate run --beam 0": "beams: got 0; expected 1 or more",
     "evaluate run --set max_ratio=inf": "max_ratio: got inf; expected 0 to 100",
     # translation
     "translate run hello --set length_penalty=1e300": "length_penalty: got 1e+300; expected 0 to 10. "
-    "Cure: 0.6 to 1 works well.",
+    "Try: 0.6 to 1 works well.",
     "translate run hello --set temperature=1 seed=99999999999999999999": "seed: got 99999999999999999999; "
     "expected at most 9,223,372,036,854,775,807",
     "translate run hello --set max_ratio=inf": "max_ratio: got inf; expected 0 to 100",
     "translate run hello --beam 99999999999999999999": "beams: got 99999999999999999999; expected at most 10,000",
-    "translate run hello --file a.en": "text and --file exclude each other. Cure: give one of them.",
+    "translate run hello --file a.en": "text and --file exclude each other. Try: give one of them.",
     "translate run --file no.en": "no.en: cannot be read: got no such file or directory; expected a file. "
-    "Cure: check the path, or download the data.",
+    "Try: check the path, or download the data.",
     "translate run hello --beam 0": "beams: got 0; expected 1 or more",
     "translate run hello --nbest 0": "nbest: got 0; expected 1 or more",
-    "translate run hello --nbest 3 --beam 2": "nbest: got 3; expected at most beams, which is 2. Cure: --beam 3.",
+    "translate run hello --nbest 3 --beam 2": "nbest: got 3; expected at most beams, which is 2. Try: --beam 3.",
     "translate run hello --nbest 2 --set temperature=1": "nbest: got 2; expected 1 with a temperature. "
-    "Cure: sample with several seeds.",
-    "translate run hello --set beams=3": "beams is a flag of its own. Cure: --beam 3.",
-    "translate run hello --set nbest=3": "nbest is a flag of its own. Cure: --nbest 3.",
+    "Try: sample with several seeds.",
+    "translate run hello --set beams=3": "beams is a flag of its own. Try: --beam 3.",
+    "translate run hello --set nbest=3": "nbest is a flag of its own. Try: --nbest 3.",
     "translate run hello --set temprature=1": f"unknown setting 'temprature'; known: {SEARCH}. "
-    "Cure: did you mean 'temperature'?",
-    "translate run hello caf\udce9": r"text 2 is no Unicode: got '\udce9' at position 3. Cure: give it in UTF-8.",
-    "translate run hello --heads": "--heads needs --heatmap. Cure: --heatmap heads.png.",
+    "Did you mean 'temperature'?",
+    "translate run hello caf\udce9": r"text 2 is no Unicode: got '\udce9' at position 3. Try: give it in UTF-8.",
+    "translate run hello --heads": "--heads needs --heatmap. Try: --heatmap heads.png.",
     "translate run hello --heatmap a.bmp": "--heatmap: unknown picture format: got '.bmp'; "
     "expected one of .png, .pdf, .svg",
     "translate run hello --heatmap png": "--heatmap: unknown picture format: got ''; expected one of .png, .pdf, .svg",
     "trian bahdanau/plain_en_fr": f"there is no such command: got 'trian'; expected one of {', '.join(VERBS)}. "
-    "Cure: did you mean 'train'?",
-    "list attention": "no recipe matches: got attention. Cure: `regard list` without a filter names them all.",
-    "show everything": "there is no recipe 'everything'. Cure: `regard list` names them all.",
+    "Did you mean 'train'?",
+    "list attention": "no recipe matches: got attention. Try: `regard list` without a filter names them all.",
+    "show everything": "there is no recipe 'everything'. Try: `regard list` names them all.",
     # reports and pictures
     "report run --split tst": "unknown split: got 'tst'; expected one of train, valid, test, newstest2014. "
-    "Cure: did you mean 'test'?",
+    "Did you mean 'test'?",
     "report run --samples -1": "samples: got -1; expected 0 or more",
-    "report run --out folder": "folder is a folder. Cure: name a file: folder/report.html.",
-    "report run nothing": "there is no run nothing: got no such folder. Cure: train one, or load tatoeba-en-fr.",
+    "report run --out folder": "folder is a folder. Try: name a file: folder/report.html.",
+    "report run nothing": "there is no run nothing: got no such folder. Try: train one, or load tatoeba-en-fr.",
     "report spoilt": "spoilt/result_test.json cannot be read: got Expecting value: line 1 column 1 (char 0). "
-    "Cure: delete it: the run is then evaluated again.",
-    "evaluate run --target a.fr": "--target needs --source. Cure: give both, as in the training.",
+    "Try: delete it: the run is then evaluated again.",
+    "evaluate run --target a.fr": "--target needs --source. Try: give both, as in the training.",
     "evaluate tatoeba-en-fr --source a.en": "{shipped} was not trained on files: got a.en. "
-    "Cure: leave --source and --target out.",
+    "Try: leave --source and --target out.",
     "evaluate foreign": "this run was trained on files whose paths are not followed: got '/etc/passwd' in its "
     "recipe.json; expected paths that were given on this machine. "
-    "Cure: name them again by --source, and by --target where there are two.",
+    "Try: name them again by --source, and by --target where there are two.",
     "report foreign": "this run was trained on files whose paths are not followed: got '/etc/passwd' in its "
     "recipe.json; expected paths that were given on this machine. "
-    "Cure: name them again by --source, and by --target where there are two.",
+    "Try: name them again by --source, and by --target where there are two.",
     "train bahdanau/plain_en_fr --out foreign --resume": "this run was trained on files whose paths are not followed: "
     "got '/etc/passwd' in its recipe.json; expected paths that were given on this machine. "
-    "Cure: name them again by --source, and by --target where there are two.",
+    "Try: name them again by --source, and by --target where there are two.",
     "translate nested hello": f"nested/recipe.json cannot be read: got brackets nested too deeply. {RESTORE}",
     "train bahdanau/plain_en_fr --out unsealed --resume": "unsealed/checkpoints/step_00000004/state.json is not "
     "what was saved: got no checksum of its own; expected a whole file. "
-    "Cure: delete unsealed/checkpoints/step_00000004 and go on from step_00000002.",
-    "demo --seconds 0 --out new": "--seconds: got 0.0; expected more than 0. Cure: leave it out: 1200 is the default.",
+    "Try: delete unsealed/checkpoints/step_00000004 and go on from step_00000002.",
+    "demo --seconds 0 --out new": "--seconds: got 0.0; expected more than 0. Try: leave it out: 1200 is the default.",
 }
 
 
@@ -258,7 +258,7 @@ def test_a_wrong_command_says_what_there_is(arguments: list[str], capsys: pytest
         (
             ConfigError("unknown setting", got="optm", cure="write optim"),
             2,
-            "unknown setting: got optm. Cure: write optim.",
+            "unknown setting: got optm. Try: write optim.",
         ),
         (ConfigError("first\nsecond"), 2, "first second"),
         (PermissionError(13, "Permission denied", "a/.b.json.0123456789ab.part"), 2, "a/b.json: permission denied"),
@@ -324,7 +324,7 @@ def test_full_memory_is_one_line(
     assert main(["info"]) == 2
     said = capsys.readouterr().err
     assert said.startswith("regard: the memory is full: got ")
-    assert said.endswith("Cure: lower task.batch_size, task.batch_tokens or the sizes model.….\n")
+    assert said.endswith("Try: lower task.batch_size, task.batch_tokens or the sizes model.….\n")
     assert said.count("\n") == 1
 
 

@@ -43,7 +43,7 @@ def test_runs_of_different_tasks_are_refused(
     page = tmp_path / "report.html"
     assert main(["report", str(run), str(gazing), "--out", str(page)]) == 2
     text = (
-        "these runs are of different tasks: got run (translation), gazing (classification). Cure: make one report for"
+        "these runs are of different tasks: got run (translation), gazing (classification). Try: make one report for"
     )
     assert capsys.readouterr().err.startswith(f"regard: {text}")
     assert not page.exists()
@@ -87,5 +87,5 @@ def test_what_is_missing_is_said_before_anything_is_decoded(
     monkeypatch.setitem(sys.modules, package, None)
     assert main(["report", str(folder), "--out", str(tmp_path / "report.html")]) == 2
     name = "pillow" if package == "PIL" else package
-    assert f" needs {name}, which is not installed. Cure: pip install {name}, or in a clone" in capsys.readouterr().err
+    assert f" needs {name}, which is not installed. Try: pip install {name}, or in a clone" in capsys.readouterr().err
     assert not (folder / "result_test.json").exists()

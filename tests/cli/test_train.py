@@ -230,7 +230,7 @@ def test_a_second_resume_is_refused(text: Path, tmp_path: Path, capsys: pytest.C
         process.communicate()
     assert said == (
         f"regard: {folder} is being trained already: got process {process.pid} on {socket.gethostname()}; expected one "
-        "training at a time. Cure: wait for it, or stop it; or choose another folder by --out.\n"
+        "training at a time. Try: wait for it, or stop it; or choose another folder by --out.\n"
     )
     saved = checkpoints(folder / "checkpoints")  # it was killed, and locks nothing
     step = int(saved[-1].name.removeprefix("step_"))
@@ -261,7 +261,7 @@ def test_what_is_missing_for_pictures_is_said_before_the_training(
     assert main(["train", "ram/mini", "--out", str(tmp_path / "run")]) == 2
     name = "pillow" if package == "PIL" else package
     said = (
-        f"regard: regard train ram/mini needs {name}, which is not installed. Cure: pip install {name}, or in a clone"
+        f"regard: regard train ram/mini needs {name}, which is not installed. Try: pip install {name}, or in a clone"
     )
     assert capsys.readouterr().err.startswith(said)
     assert not (tmp_path / "run").exists()

@@ -57,7 +57,7 @@ def test_standard_input_that_is_no_utf8(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9\n"), encoding="utf-8"))
     assert main(["translate", str(trained)]) == 2
     assert capsys.readouterr().err == (
-        "regard: standard input cannot be read: got byte 0xe9; expected utf-8. Cure: iconv -f latin1 -t utf-8.\n"
+        "regard: standard input cannot be read: got byte 0xe9; expected utf-8. Try: iconv -f latin1 -t utf-8.\n"
     )
 
 
@@ -160,7 +160,7 @@ def test_a_model_without_attention_has_no_picture(
     picture = ["--heatmap", str(tmp_path / "a.png"), "--set", "min_steps=2"]
     assert main(["translate", str(tmp_path / "run"), LINES[0], *picture]) == 2
     said = capsys.readouterr()
-    assert said.err == "regard: cho has no attention. Cure: draw a model that has.\n"
+    assert said.err == "regard: cho has no attention. Try: draw a model that has.\n"
     assert said.out.strip()
     assert not (tmp_path / "a.png").exists()
 
@@ -173,6 +173,6 @@ def test_without_matplotlib_nothing_is_translated_for_a_picture(
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith(
-        "regard: --heatmap needs matplotlib, which is not installed. Cure: pip install matplotli"
+        "regard: --heatmap needs matplotlib, which is not installed. Try: pip install matplotli"
     )
     assert main(["translate", str(trained), "the cat."]) == 0

@@ -139,7 +139,7 @@ def test_what_is_missing_is_said_before_the_training(
     assert said.out == ""
     assert said.err == (
         f"regard: regard demo needs {package}, which is not installed. "
-        f"Cure: pip install {package}, or in a clone of regard pip install '.'.\n"
+        f"Try: pip install {package}, or in a clone of regard pip install '.'.\n"
     )
     assert not (tmp_path / "demo").exists()
 

@@ -37,8 +37,8 @@ BAD = {  # what each bad picture is told
     "empty.png": "{path}: the picture is empty: got 0 bytes; expected a PNG, JPEG, WebP, … file",
     "text.png": "{path}: this is no picture: got 18 bytes that begin with b'this is '; expected PNG, JPEG, WebP, ….",
     "huge.png": "{path}: the picture is too large: got 9000 × 8000 = 72 million pixels; expected at most 64,000,000",
-    "folder.png": "{path}: cannot be read: got is a directory; expected a picture. Cure: check the path.",
-    "missing.png": "{path}: cannot be read: got no such file or directory; expected a picture. Cure: check the path.",
+    "folder.png": "{path}: cannot be read: got is a directory; expected a picture. Try: check the path.",
+    "missing.png": "{path}: cannot be read: got no such file or directory; expected a picture. Try: check the path.",
 }
 ODD = ("plain.jpg", "grey.png", "cmyk.jpg", "clear.webp", "moving.gif", "dot.png", "large.png")
 

@@ -183,10 +183,10 @@ def test_a_state_that_does_not_fit_changes_nothing() -> None:
     for change, message in (
         (
             {"position": 4},
-            r"this state is of other batches: got position 4; expected 0 to 3. Cure: resume",
+            r"this state is of other batches: got position 4; expected 0 to 3. Try: resume",
         ),
         ({"position": 1, "epoch": 1}, "got position 1; expected 0 to 0"),
-        ({"rows": 13, "position": 0}, r"this state is of other batches \(rows\): got 13; expected 12. Cure: resume"),
+        ({"rows": 13, "position": 0}, r"this state is of other batches \(rows\): got 13; expected 12. Try: resume"),
     ):
         with pytest.raises(DataError, match=message):
             batches.load_state_dict(state | change)

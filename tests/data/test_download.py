@@ -273,7 +273,7 @@ def test_no_address(listed: Listed, cache: Path) -> None:
     with pytest.raises(DownloadError) as caught:
         find(source)
     assert str(caught.value) == (
-        "set/file.gz cannot be downloaded automatically. Cure: put the file (307,200 bytes, sha256 "
+        "set/file.gz cannot be downloaded automatically. Try: put the file (307,200 bytes, sha256 "
         f"{source.sha256}) at set/file.gz below a folder, and let REGARD_DATA name that folder."
     )
     assert not cache.exists()
@@ -317,7 +317,7 @@ def test_a_file_that_is_there_must_be_right(
     monkeypatch.setenv("REGARD_DATA", str(tmp_path / "given"))
     path = give(tmp_path / folder, CONTENT[:-7])
     with pytest.raises(
-        DownloadError, match=rf"{path} has the wrong size: got 307,193; expected 307,200 bytes. Cure: del"
+        DownloadError, match=rf"{path} has the wrong size: got 307,193; expected 307,200 bytes. Try: del"
     ):
         find(source)
     path.write_bytes(CONTENT[::-1])

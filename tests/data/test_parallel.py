@@ -44,7 +44,7 @@ def test_lines_of_every_compression(tmp_path: Path, suffix: str) -> None:
 def test_a_file_that_breaks_off_is_named(tmp_path: Path, suffix: str) -> None:
     content = PACK[suffix](os.urandom(50_000).hex().encode())
     path = write(tmp_path, f"text{suffix}", content[: len(content) // 2])
-    with pytest.raises(DataError, match=rf"text{suffix}, after line \d+: the file breaks off: .* Cure: delete it"):
+    with pytest.raises(DataError, match=rf"text{suffix}, after line \d+: the file breaks off: .* Try: delete it"):
         list(read_lines(path))
 
 
@@ -69,11 +69,11 @@ def test_two_files_and_one_file_agree(tmp_path: Path, suffix: str) -> None:
 
 BAD: dict[str, tuple[bytes, bytes, str]] = {
     "encoding": (b"one\ntwo\n", b"un\ncaf\xe9\n", "fr, line 2: invalid UTF-8: got byte 0xe9 at position 3;"
-        " expected UTF-8. Cure: convert the file: iconv -f latin1 -t utf-8."),
+        " expected UTF-8. Try: convert the file: iconv -f latin1 -t utf-8."),
     "empty": (b"one\n \t\n", b"un\ndeux\n", "en, line 2: empty side: got no source; expected a sentence on both sides."
-        " Cure: drop it: on_bad='drop'."),
+        " Try: drop it: on_bad='drop'."),
     "long": (b"one\n" + b"x" * 51, b"un\ndeux\n", "en, line 2: too many characters: got 51 in the source;"
-        " expected at most 50. Cure: drop it: on_bad='drop'; or raise max_characters."),
+        " expected at most 50. Try: drop it: on_bad='drop'; or raise max_characters."),
 }  # fmt: skip
 
 
@@ -114,7 +114,7 @@ def test_empty_and_missing_files_are_always_an_error(tmp_path: Path, on_bad: str
         with pytest.raises(DataError, match="the file is empty: got 0 lines; expected 1 or more"):
             read_parallel(*pair, on_bad=on_bad)
     for lost in (tmp_path / "none", tmp_path / "none.gz", full / "below", tmp_path):
-        with pytest.raises(DataError, match=r"cannot be read: got .*; expected a file. Cure: check the path"):
+        with pytest.raises(DataError, match=r"cannot be read: got .*; expected a file. Try: check the path"):
             read_parallel(lost, on_bad=on_bad)
 
 
@@ -224,7 +224,7 @@ def test_a_line_without_end_is_not_read_to_its_end(tmp_path: Path, monkeypatch: 
 
     (tmp_path / "a.gz").touch()
     monkeypatch.setitem(OPENERS, ".gz", lambda path, mode: Endless())
-    text = r"a.gz, line 1: the line does not end: got more than 1,000 bytes; expected one sentence a line. Cure: look"
+    text = r"a.gz, line 1: the line does not end: got more than 1,000 bytes; expected one sentence a line. Try: look"
     for read in (lambda path: list(read_lines(path)), lambda path: read_parallel(path, on_bad="drop")):
         with pytest.raises(DataError, match=text):
             read(tmp_path / "a.gz")
@@ -241,13 +241,13 @@ def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_more_text_than_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.tsv").write_text("a cat\tun chat\n" * 1000)
     monkeypatch.setattr("regard.data.parallel.free_memory", lambda: 5000)
-    with pytest.raises(DataError, match=r"a.tsv: there is more text than memory: got \d\d lines so far. Cure: take a"):
+    with pytest.raises(DataError, match=r"a.tsv: there is more text than memory: got \d\d lines so far. Try: take a"):
         read_parallel(tmp_path / "a.tsv")
 
 
 @pytest.mark.parametrize("device", ["/dev/zero", "/dev/null", "/dev/urandom"])
 def test_devices_are_no_text(device: str) -> None:
-    with pytest.raises(DataError, match=f"{device}: cannot be read: got a device; expected a file. Cure: name a file"):
+    with pytest.raises(DataError, match=f"{device}: cannot be read: got a device; expected a file. Try: name a file"):
         list(read_lines(device))
 
 
@@ -273,5 +273,5 @@ def test_a_name_that_no_file_has() -> None:
 )
 def test_the_cure_fits_the_encoding(tmp_path: Path, content: bytes, cure: str) -> None:
     (tmp_path / "a.txt").write_bytes(content)
-    with pytest.raises(DataError, match=rf"a.txt, line 1: invalid UTF-8: got byte 0x.* Cure: {cure}\.$"):
+    with pytest.raises(DataError, match=rf"a.txt, line 1: invalid UTF-8: got byte 0x.* Try: {cure}\.$"):
         list(read_lines(tmp_path / "a.txt"))

@@ -260,8 +260,8 @@ def test_training_is_silent_and_the_same_in_every_process() -> None:
 
 def test_subword_errors() -> None:
     for size, text in {
-        9000: r"SubwordCodec size: .* too high .* a value <= (\d+): got 9000. Cure: choose size=\1\.$",
-        10: r"SubwordCodec size: .* smaller than required_chars. 10 vs (\d+): got 10. Cure: choose size=\1\.$",
+        9000: r"SubwordCodec size: .* too high .* a value <= (\d+): got 9000. Try: choose size=\1\.$",
+        10: r"SubwordCodec size: .* smaller than required_chars. 10 vs (\d+): got 10. Try: choose size=\1\.$",
         4: "SubwordCodec size: got 4; expected 5 or more",
         2**31 - 1: "SubwordCodec size: got 2147483647; expected at most 1,000,000",
     }.items():

@@ -302,7 +302,7 @@ def test_long_pairs_are_errors_or_dropped() -> None:
         TokenBatches(pairs, max_tokens=10)
     assert str(caught.value) == (
         "pair 1 is too long for a batch: got 11 tokens (1 such pairs); expected at most 10."
-        " Cure: raise max_tokens, or pass on_long='drop'."
+        " Try: raise max_tokens, or pass on_long='drop'."
     )
     batches = TokenBatches(pairs, max_tokens=10, on_long="drop")
     assert batches.dropped == 1
@@ -335,5 +335,5 @@ def test_a_state_of_other_data_is_refused() -> None:
     state = TokenBatches(pairs, batch_size=4).state_dict()
     TokenBatches(pairs, batch_size=4).load_state_dict(state)
     swapped = TokenBatches([(target, source) for source, target in pairs], batch_size=4)
-    with pytest.raises(DataError, match=r"other batches \(data\): got .* Cure: resume with the text"):
+    with pytest.raises(DataError, match=r"other batches \(data\): got .* Try: resume with the text"):
         swapped.load_state_dict(state)

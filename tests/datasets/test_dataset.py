@@ -128,7 +128,7 @@ def test_a_name_that_does_not_fit(name: str, cure: str) -> None:
     with pytest.raises(ConfigError) as caught:
         choose(DATASETS, "pictures", name, setting="task.dataset", besides=("files",))
     known = ", ".join([*of_kind(DATASETS, "pictures"), "files"])
-    assert str(caught.value) == f"task.dataset: got {name!r}; expected one of {known}. Cure: {cure}"
+    assert str(caught.value) == f"task.dataset: got {name!r}; expected one of {known}. Try: {cure}"
 
 
 # ── a new one ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -174,7 +174,7 @@ def test_a_new_data_set_is_one_file_and_one_line(tmp_path: Path, monkeypatch: py
     batch = next(task.batches(seed=0))
     assert sorted(batch.indices) == list(range(8))
     assert task.references("test") == [[line] for line in task.splits["test"].target]
-    with pytest.raises(ConfigError, match=r"task.corpus: got 'toi'; expected .*, toy, files. Cure: did you mean 'toy'"):
+    with pytest.raises(ConfigError, match=r"task.corpus: got 'toi'; expected .*, toy, files. Did you mean 'toy'"):
         Translation(TranslationConfig(corpus="toi"))
     (tmp_path / "toy" / "cats.tsv").write_text(TEXT.replace("cat ", "dog "))
     with pytest.raises(Exception, match="wrong sha256"):

@@ -53,6 +53,6 @@ def test_unknown_languages(source: str, target: str) -> None:
 
 def test_a_missing_file_says_how_to_bring_it(folder: Path) -> None:
     (folder / "europarl/train.fr.xz").unlink()
-    with pytest.raises(DownloadError, match=r"europarl/train\.fr\.xz cannot be downloaded automatically\. Cure: put"):
+    with pytest.raises(DownloadError, match=r"europarl/train\.fr\.xz cannot be downloaded automatically\. Try: put"):
         europarl("fr", "en")
     assert europarl("de", "en")["train"].size == 2

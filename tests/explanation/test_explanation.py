@@ -117,7 +117,7 @@ def test_missing_and_unknown_fields_are_refused(kind):
     ([], "this is not an explanation: got <class 'list'>; expected values by name"),
     ({}, "this is not an explanation: got format None, kind None; expected format 'regard.explanation' and a kind"),
     ({"format": "regard.explanation", "kind": "matrix", "version": 2},
-     "unknown version of an explanation: got 2; expected 1. Cure: update regard"),
+     "unknown version of an explanation: got 2; expected 1. Try: update regard"),
     ({"format": "regard.explanation", "kind": "tape", "version": 1},
      "this explanation is of another kind: got 'tape'; expected 'matrix'"),
     ({"format": "regard.explanation", "kind": "matrix", "version": 1, "rows": []},

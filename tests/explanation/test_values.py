@@ -35,7 +35,7 @@ def test_numbers_of_any_array(given):
     ([[None]], ShapeError, "weights are not numbers: got object"),
     ([[1.0], [1.0, 2.0]], ShapeError, "weights are ragged or no numbers"),
     ([[10**400]], ShapeError, "weights are not numbers"),
-    ([[np.nan, 1.0]], ConfigError, "weights are not finite: got 1 of 2 NaN or infinite. Cure: pass weights"),
+    ([[np.nan, 1.0]], ConfigError, "weights are not finite: got 1 of 2 NaN or infinite. Try: pass weights"),
 ])  # fmt: skip
 def test_what_are_no_numbers(given, error, message):
     with pytest.raises(error, match=message):
@@ -60,7 +60,7 @@ def test_labels():
         with pytest.raises(ConfigError, match="rows"):
             as_labels("rows", given)
     with pytest.raises(
-        ShapeError, match=r"rows do not fit the weights: got 1 labels; expected 2. Cure: give one label"
+        ShapeError, match=r"rows do not fit the weights: got 1 labels; expected 2. Try: give one label"
     ):
         as_labels("rows", ["a"], 2)
 

@@ -363,7 +363,7 @@ def test_bad_input() -> None:
         fused_additive(query, keys, values, v, window=(-1, 0))
     with pytest.raises(ConfigError, match=r"dropout: got 1\.5"):
         fused_additive(query, keys, values, v, dropout=1.5)
-    with pytest.raises(ImplementationUnavailable, match=r"values are torch.float64.*Cure: use blocked_additive"):
+    with pytest.raises(ImplementationUnavailable, match=r"values are torch.float64.*Try: use blocked_additive"):
         fused_additive(query, keys, values.double(), v)
 
 

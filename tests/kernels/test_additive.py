@@ -35,7 +35,7 @@ def test_reasons() -> None:
 
 def test_refuses_where_it_cannot_run() -> None:
     query = torch.ones(1, 2, 3)
-    with pytest.raises(ValueError, match=r"cannot run here: device is cpu, not cuda. Cure: use blocked_additive"):
+    with pytest.raises(ValueError, match=r"cannot run here: device is cpu, not cuda. Try: use blocked_additive"):
         fused_additive(query, query, query, torch.ones(3))
 
 

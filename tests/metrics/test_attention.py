@@ -57,7 +57,7 @@ def test_mistakes_are_named() -> None:
         hard_links(np.zeros((2, 3, 4)))
     with pytest.raises(ShapeError, match="weights need an axis of keys"):
         entropy(np.array(1.0))
-    with pytest.raises(ConfigError, match=r"weights: got a smallest of -1\.0; expected 0 or more\. Cure: pass weights"):
+    with pytest.raises(ConfigError, match=r"weights: got a smallest of -1\.0; expected 0 or more\. Try: pass weights"):
         support_size(np.array([-1.0, 2.0]))
     with pytest.raises((ConfigError, TypeError)):  # the import hook may be faster
         alignment_error_rate({0}, {(0, 0)}, set())

@@ -25,8 +25,8 @@ def test_equal_widths_are_made_by_projection() -> None:
 
 
 @pytest.mark.parametrize(("score", "align", "text"), [
-    ("aditive", "softmax", "unknown score: got 'aditive'; expected one of dot, .* Cure: did you mean 'additive'"),
-    ("dot", "spasemax", "unknown align: got 'spasemax'; .* Cure: did you mean 'sparsemax'"),
+    ("aditive", "softmax", "unknown score: got 'aditive'; expected one of dot, .* Did you mean 'additive'"),
+    ("dot", "spasemax", "unknown align: got 'spasemax'; .* Did you mean 'sparsemax'"),
     ("dot", "xyz", "unknown align: got 'xyz'"),
 ])  # fmt: skip
 def test_unknown_names(score: str, align: str, text: str) -> None:

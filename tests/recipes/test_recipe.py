@@ -109,9 +109,9 @@ def test_a_small_one_translates_and_has_gradients(name: str) -> None:
 
 def test_a_recipe_is_found_or_the_name_that_was_meant() -> None:
     assert find_recipe("luong/dot", RECIPES) == replace(RECIPES["luong/dot"](), name="luong/dot")
-    with pytest.raises(ConfigError, match=r"no recipe 'luong/dott'\. Cure: did you mean 'luong/dot'"):
+    with pytest.raises(ConfigError, match=r"no recipe 'luong/dott'\. Did you mean 'luong/dot'"):
         find_recipe("luong/dott", RECIPES)
-    with pytest.raises(ConfigError, match=r"no recipe 'xyz'\. Cure: `regard list` names them all"):
+    with pytest.raises(ConfigError, match=r"no recipe 'xyz'\. Try: `regard list` names them all"):
         find_recipe("xyz", RECIPES)
 
 
@@ -156,7 +156,7 @@ def test_own_captions_and_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_model_and_paper_agree() -> None:
     recipe = RECIPES["bahdanau/plain_en_fr"]()
-    text = "model and paper differ: got paper=luong and BahdanauConfig; expected LuongConfig. Cure: take a recipe of"
+    text = "model and paper differ: got paper=luong and BahdanauConfig; expected LuongConfig. Try: take a recipe of"
     with pytest.raises(ConfigError, match=text):
         replace(recipe, paper="luong")
     with pytest.raises(ConfigError, match="unknown model: got '1'; expected one of cho, "):
@@ -208,10 +208,10 @@ def test_shared_units_are_one(tmp_path: Path) -> None:
     ("file", "content", "text"),
     [
         ("recipe.json", None, "is no run: got no recipe.json in it; expected a folder that `regard train` has made"),
-        ("recipe.json", b"{", "recipe.json cannot be read: got Expecting property name .* Cure: restore it"),
+        ("recipe.json", b"{", "recipe.json cannot be read: got Expecting property name .* Try: restore it"),
         ("recipe.json", b"\xff\xfe", "recipe.json cannot be read: got 'utf-8' codec"),
         ("recipe.json", b"[1]", "recipe.json cannot be read: got list; expected settings by name"),
-        ("recipe.json", b'{"format": 2}', "of another version of regard: expected format 1. Cure: upgrade regard"),
+        ("recipe.json", b'{"format": 2}', "of another version of regard: expected format 1. Try: upgrade regard"),
         ("recipe.json", b'{"paper": ["cho"]}', "recipe.json is no recipe: unknown model"),
         (
             "recipe.json",
@@ -256,7 +256,7 @@ def test_a_model_that_does_not_fit_into_memory(monkeypatch: pytest.MonkeyPatch) 
 
 def test_what_torch_says_of_sizes_is_one_line() -> None:
     recipe = change(RECIPES["bahdanau/plain_en_fr"](), ["model.hidden_dim=1048576"])
-    with pytest.raises(ConfigError, match=r"^the(re is no| model is too) .* Cure: \w+ .*model\.…\.$") as caught:
+    with pytest.raises(ConfigError, match=r"^the(re is no| model is too) .* Try: \w+ .*model\.…\.$") as caught:
         build_model(recipe, Translation(recipe.task, codecs=(codec("a"), codec("b"))))
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 400

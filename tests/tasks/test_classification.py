@@ -76,7 +76,7 @@ def test_errors_are_counted() -> None:
     assert score.details["split"] == "valid"
     assert score.details["signatures"] == {"error": "error in % of 40 pictures"}
     assert model.training
-    with pytest.raises(ConfigError, match=r"unknown split: got 'vald'; .* Cure: did you mean 'valid'\?"):
+    with pytest.raises(ConfigError, match=r"unknown split: got 'vald'; .* Did you mean 'valid'\?"):
         mine.evaluate(model, "vald")
 
 
@@ -358,7 +358,7 @@ def test_the_sample_is_a_data_set(tmp_path: Path) -> None:
     assert kept.facts == mine.facts == (tuple("0123456789"), 1, 1, 28)
     assert "splits" not in vars(kept)  # a run needs no data to recognise pictures
     (tmp_path / "pictures.json").write_text('{"classes": 3}')
-    with pytest.raises(RegardError, match=r"pictures.json cannot be read: got .*\. Cure: restore it, or train anew"):
+    with pytest.raises(RegardError, match=r"pictures.json cannot be read: got .*\. Try: restore it, or train anew"):
         Classification.load(tmp_path, mine.config)
 
 

@@ -249,7 +249,7 @@ def test_another_test_set(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"smoothing": 1.0}, "task.smoothing: got 1.0; expected 0 ≤ smoothing < 1"),
         ({"edges": (9, 1, 5)}, r"task.edges: got \(9, 1, 5\); expected rising lengths, such as 10,20,30"),
         ({"edges": (5, 5)}, r"task.edges: got \(5, 5\); expected rising lengths"),
-        ({"joint": True}, "task.joint is for sub-words: got units='words'. Cure: task.joint=false, or task.units=bpe"),
+        ({"joint": True}, "task.joint is for sub-words: got units='words'. Try: task.joint=false, or task.units=bpe"),
     ],
 )
 def test_what_is_refused(settings: dict[str, Any], message: str) -> None:
@@ -265,7 +265,7 @@ def test_unknown_splits_and_languages() -> None:
     for corpus in ("tatoeba_plain", "tatoeba"):
         with pytest.raises(ConfigError, match=f"languages of {corpus}: got fr → en; expected en → fr"):
             read_splits(TranslationConfig(corpus, "fr", "en"))
-    with pytest.raises(ConfigError, match=r"corpus='files' needs files: got none. Cure: pass --source and --target"):
+    with pytest.raises(ConfigError, match=r"corpus='files' needs files: got none. Try: pass --source and --target"):
         read_splits(TranslationConfig("files"))
     with pytest.raises(DataError, match=r"nowhere.tsv: cannot be read"):
         read_splits(TranslationConfig("files", source_file="nowhere.tsv"))

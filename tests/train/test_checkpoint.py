@@ -137,7 +137,7 @@ def test_the_cure_names_a_checkpoint_that_is_whole(tmp_path: Path) -> None:
     (second / "state.json").unlink()
     flip(third / "model.safetensors")
     flip(last / "optimiser.safetensors")
-    with pytest.raises(CheckpointError, match=rf"Cure: delete {last} and go on from step_00000001\.$"):
+    with pytest.raises(CheckpointError, match=rf"Try: delete {last} and go on from step_00000001\.$"):
         load_checkpoint(last)
 
 
@@ -208,10 +208,10 @@ def test_a_broken_file(tmp_path: Path, name: str, spoil: Callable[[Path], None])
         CheckpointError, match=rf"{name} is not what was saved: got .*; expected a whole file"
     ) as caught:
         load_checkpoint(last)
-    assert str(caught.value).endswith(f"Cure: delete {last} and go on from step_00000001.")
+    assert str(caught.value).endswith(f"Try: delete {last} and go on from step_00000001.")
     assert whole(before)
     shutil.rmtree(before)
-    with pytest.raises(CheckpointError, match="Cure: the run has to start anew"):
+    with pytest.raises(CheckpointError, match="Try: the run has to start anew"):
         load_checkpoint(last)
 
 
@@ -267,7 +267,7 @@ def test_files_outside_are_not_opened(tmp_path: Path, name: str) -> None:
         load_checkpoint(path)
     assert str(caught.value) == (
         f"{path}/state.json is not what was saved: got a file name that is none of a checkpoint; "
-        f"expected a whole file. Cure: delete {path} and go on from step_00000001."
+        f"expected a whole file. Try: delete {path} and go on from step_00000001."
     )
 
 
@@ -326,7 +326,7 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, touch: int
         save(tmp_path / "checkpoints", 3)
     assert str(caught.value) == (
         f"{tmp_path}/checkpoints/step_00000003 could not be written: got no space left on device."
-        " Cure: make room there, then go on with --resume; earlier checkpoints are whole."
+        " Try: make room there, then go on with --resume; earlier checkpoints are whole."
     )
     monkeypatch.setattr(os, "fsync", sync)
     assert not [path for path in (tmp_path / "checkpoints").iterdir() if path.name.startswith(".")]
@@ -408,7 +408,7 @@ def test_buffers_and_shapes_in_the_same_place() -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda found: found | {"c": torch.zeros(1)}, "weights are of another model: got c too many. Cure: load them"),
+        (lambda found: found | {"c": torch.zeros(1)}, "weights are of another model: got c too many. Try: load them"),
         (lambda found: {"a.weight": found["a.weight"]}, "weights are of another model: got no a.bias"),
         (lambda found: found | {"a.bias": torch.zeros(1)}, r"another model: a.bias: got \[1\]; expected \[3\]"),
     ],

@@ -27,7 +27,7 @@ time.sleep(600)
 def text(folder: Path, process: int) -> str:
     return (
         f"{folder} is being trained already: got process {process} on {socket.gethostname()}; "
-        "expected one training at a time. Cure: wait for it, or stop it; or choose another folder by --out."
+        "expected one training at a time. Try: wait for it, or stop it; or choose another folder by --out."
     )
 
 

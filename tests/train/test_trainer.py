@@ -115,7 +115,7 @@ def test_killed_and_resumed_is_uninterrupted(tmp_path: Path) -> None:
 def test_a_folder_with_a_run_is_refused(tmp_path: Path) -> None:
     toy.run(tmp_path, steps=2)
     kept = (tmp_path / "metrics.jsonl").read_bytes()
-    with pytest.raises(ConfigError, match=r"holds a run already: got step_00000002. Cure: go on with it by --resume"):
+    with pytest.raises(ConfigError, match=r"holds a run already: got step_00000002. Try: go on with it by --resume"):
         toy.run(tmp_path, steps=4)
     assert (tmp_path / "metrics.jsonl").read_bytes() == kept
 
@@ -160,7 +160,7 @@ def test_half_a_line_is_forgotten(tmp_path: Path) -> None:
 def test_resuming_with_other_settings_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(toy.Stop):
         toy.run(tmp_path, save_every=2, watch=toy.stop_at(3))
-    with pytest.raises(CheckpointError, match=r"has no running mean. Cure: resume with the settings of the run"):
+    with pytest.raises(CheckpointError, match=r"has no running mean. Try: resume with the settings of the run"):
         toy.run(tmp_path, ema=0.9, resume=True)
     with pytest.raises(
         RegardError, match=r"another optimiser: got exp_avg, exp_avg_sq, step; expected momentum_buffer"
@@ -343,7 +343,7 @@ def test_a_state_of_wrong_types_is_one_line(tmp_path: Path, name: str, value: An
     state.pop("sha256")
     state[name] = value
     path.write_text(json.dumps({**state, "sha256": _seal(state)}))
-    with pytest.raises(CheckpointError, match=r"step_00000002 does not fit this run: got \w+Error, .* Cure: delete"):
+    with pytest.raises(CheckpointError, match=r"step_00000002 does not fit this run: got \w+Error, .* Try: delete"):
         toy.run(tmp_path, steps=4, resume=True)
     path.unlink()
     toy.run(tmp_path, steps=2, resume=True)  # the lock is free again
@@ -367,7 +367,7 @@ def test_best_weights_that_are_broken_lose_nothing(tmp_path: Path) -> None:
     toy.run(tmp_path, steps=4)
     (tmp_path / "best.safetensors").write_bytes(b"half")
     (tmp_path / "model.safetensors").unlink()
-    with pytest.raises(CheckpointError, match=r"Cure: go on with --resume --set train.average=1: the last checkpoint"):
+    with pytest.raises(CheckpointError, match=r"Try: go on with --resume --set train.average=1: the last checkpoint"):
         toy.run(tmp_path, steps=4, resume=True)
     toy.run(tmp_path, steps=4, resume=True, average=1)
     assert (tmp_path / "model.safetensors").exists()
@@ -419,7 +419,7 @@ class Spoilt(toy.Regression):
 @pytest.mark.parametrize("every", ["save_every", "evaluate_every", "log_every"])
 def test_a_loss_that_is_no_number(tmp_path: Path, what: str, found: str, every: str) -> None:
     settings = {"log_every": 100, "save_every": 2, every: 5}
-    with pytest.raises(RegardError, match=rf"the {found} at step \d. Cure: lower train.lr, .* checkpoints are whole"):
+    with pytest.raises(RegardError, match=rf"the {found} at step \d. Try: lower train.lr, .* checkpoints are whole"):
         toy.run(tmp_path, task=Spoilt(what), **settings)
     for path in checkpoints(tmp_path / "checkpoints"):
         assert all(tensor.isfinite().all() for tensor in load_checkpoint(path)[0]["model"].values())
@@ -543,14 +543,14 @@ def test_what_does_not_decay(tmp_path: Path) -> None:
     assert (kept["but"]["0.bias"] - before).abs().max() < 2e-3
     assert kept["all"]["0.weight"].equal(kept["but"]["0.weight"])
     with pytest.raises(
-        ConfigError, match=r"train.undecayed: got gaet; expected a part of a name such as 0.weight. Cure: train"
+        ConfigError, match=r"train.undecayed: got gaet; expected a part of a name such as 0.weight. Try: train"
     ):
         toy.run(tmp_path / "wrong", steps=1, undecayed=("gaet",))
 
 
 def test_capture_needs_a_gpu_and_a_plain_step(tmp_path: Path) -> None:
     with pytest.raises(
-        ConfigError, match=r"train.capture: got cpu; expected one CUDA device. Cure: set train.capture=f"
+        ConfigError, match=r"train.capture: got cpu; expected one CUDA device. Try: set train.capture=f"
     ):
         toy.run(tmp_path, capture=True)
     world = World(0, 1, torch.device("cuda"))

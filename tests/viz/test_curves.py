@@ -148,11 +148,11 @@ def test_draws_into_given_axes_and_leaves_the_settings_alone(tmp_path):
         ({"a": [("1–10", 1.0)]}, r"a bucket of 'a' is not a triple: got \('1–10', 1.0\); expected \(label, bleu, co"),
         (
             {"a": BUCKETS, "b": [("1–15", 3.0, 4)]},
-            "runs have different buckets: got 1–15 for 'b'; expected 1–10, 11–20, 21–30, > 30, as for 'a'. Cure: cut",
+            "runs have different buckets: got 1–15 for 'b'; expected 1–10, 11–20, 21–30, > 30, as for 'a'. Try: cut",
         ),
         (
             {"a": BUCKETS, "b": [(*BUCKETS[0][:2], 81), *BUCKETS[1:]]},
-            "runs have different numbers of sentences in bucket 1–10: got 81 for 'b'; expected 80, as for 'a'. Cure: t",
+            "runs have different numbers of sentences in bucket 1–10: got 81 for 'b'; expected 80, as for 'a'. Try: t",
         ),
     ],
 )

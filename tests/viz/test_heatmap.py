@@ -290,6 +290,6 @@ def test_without_matplotlib_the_import_works_and_the_call_says_what_to_install()
     program = "import sys; sys.modules['matplotlib'] = None; import regard.viz; regard.viz.heatmap([[1.0]])"
     done = run(program)
     assert done.returncode == 1
-    assert "Cure: pip install matplotlib, or in a clone of regard pip install '.[viz]'." in done.stderr
+    assert "Try: pip install matplotlib, or in a clone of regard pip install '.[viz]'." in done.stderr
     light = run("import sys, regard.viz; sys.exit('matplotlib' in sys.modules or 'torch' in sys.modules)")
     assert light.returncode == 0, light.stderr

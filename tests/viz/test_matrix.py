@@ -164,7 +164,7 @@ def test_a_large_matrix_has_a_bar_in_place_of_numbers():
 def test_heads_are_small_multiples():
     axes = draw(Matrix(weights(3, 2, 2), ["a", "b"], ["x", "y"], title="t"))
     assert [ax.get_title(loc="left") for ax in axes.flat] == ["t\nhead 0", "head 1", "head 2"]
-    with pytest.raises(ConfigError, match=r"several heads do not fit into one ax: got 3 heads. Cure: leave ax out"):
+    with pytest.raises(ConfigError, match=r"several heads do not fit into one ax: got 3 heads. Try: leave ax out"):
         draw(Matrix(weights(3, 2, 2), ["a", "b"], ["x", "y"]), ax=Figure().add_subplot())
 
 

@@ -250,7 +250,7 @@ def test_a_report_is_the_same_each_time():
     ("runs", "error", "message"),
     [
         ([], ConfigError, "a report needs runs: got none; expected at least one RunReport"),
-        ([RunReport("a"), RunReport("a")], ConfigError, "runs must have different names: got a twice. Cure: rename"),
+        ([RunReport("a"), RunReport("a")], ConfigError, "runs must have different names: got a twice. Try: rename"),
         (
             [RunReport("a", samples=[Sample("s", "", "o", ["x"], ["y", "z"], [[1.0]])])],
             ShapeError,
@@ -264,7 +264,7 @@ def test_a_report_is_the_same_each_time():
         (
             [RunReport("a", samples=[Sample("s", "", "o", ["x"], ["y"], [[float("nan")]])])],
             ConfigError,
-            "weights of sentence 1 of 'a' are not finite. Cure: show weights, not masked scores",
+            "weights of sentence 1 of 'a' are not finite. Try: show weights, not masked scores",
         ),
         (
             [RunReport("a", samples=[Sample("s", "", "o", ["x", "y"], ["y"], [[1.0], [1.0, 2.0]])])],

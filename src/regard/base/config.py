@@ -15,7 +15,7 @@ Run(steps=100, optim=Optim(lr=0.1, betas=(0.9, 0.999)))
 >>> override(Run(), ["optm.lr=1"])
 Traceback (most recent call last):
     ...
-regard.base.errors.ConfigError: unknown setting 'optm'; known: steps, optim. Cure: did you mean 'optim'?
+regard.base.errors.ConfigError: unknown setting 'optm'; known: steps, optim. Did you mean 'optim'?
 """
 
 import dataclasses

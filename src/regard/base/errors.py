@@ -1,8 +1,8 @@
-"""Errors for users: what went wrong, what was got, what was expected, and the cure.
+"""Errors for users: what went wrong, what was got, what was expected, and what to try.
 
 >>> error = ShapeError("keys and values differ in length", got="5 and 7", expected="one length", cure="pad both alike")
 >>> print(error)
-keys and values differ in length: got 5 and 7; expected one length. Cure: pad both alike.
+keys and values differ in length: got 5 and 7; expected one length. Try: pad both alike.
 """
 
 import difflib
@@ -18,8 +18,14 @@ class RegardError(ValueError):
         self.what, self.got, self.expected, self.cure = what, got, expected, cure
         facts = [f"{name} {value}" for name, value in (("got", got), ("expected", expected)) if value is not None]
         text = what + (": " + "; ".join(facts) if facts else "")
-        end = "" if cure and cure.endswith("?") else "."
-        super().__init__(text + (f". Cure: {cure}{end}" if cure else ""))
+        super().__init__(text + _advice(cure))
+
+
+def _advice(cure: str | None) -> str:
+    """The end of a message: a question as it is, anything else after "Try:"."""
+    if not cure:
+        return ""
+    return f". {cure[0].upper()}{cure[1:]}" if cure.endswith("?") else f". Try: {cure}."
 
 
 class ShapeError(RegardError):

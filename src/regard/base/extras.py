@@ -17,7 +17,7 @@ def require(module: str, *, extra: str) -> ModuleType:
     >>> require("no_such_module", extra="viz")
     Traceback (most recent call last):
         ...
-    regard.base.errors.MissingExtra: this needs no_such_module, which is not installed. Cure: pip install no_such_module, or in a clone of regard pip install '.[viz]'.
+    regard.base.errors.MissingExtra: this needs no_such_module, which is not installed. Try: pip install no_such_module, or in a clone of regard pip install '.[viz]'.
     """  # noqa: E501
     try:
         return importlib.import_module(module)
@@ -36,7 +36,7 @@ def check_installed(*packages: str, what: str) -> None:
     >>> check_installed("json", "no_such_module", what="a doctest")
     Traceback (most recent call last):
         ...
-    regard.base.errors.MissingExtra: a doctest needs no_such_module, which is not installed. Cure: pip install no_such_module, or in a clone of regard pip install '.'.
+    regard.base.errors.MissingExtra: a doctest needs no_such_module, which is not installed. Try: pip install no_such_module, or in a clone of regard pip install '.'.
     """  # noqa: E501
     missing = [_distribution(package) for package in packages if importlib.util.find_spec(package) is None]
     if missing:
