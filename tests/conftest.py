@@ -34,7 +34,7 @@ def random_explanations() -> Callable[[int], dict[str, Any]]:
 
 
 def _random_explanations(seed: int) -> dict[str, Any]:
-    from regard.explanation import Edges, Gates, Hops, Matrix, Path, Places, Tape
+    from regard.explanation import EdgeWeights, Gates, Hops, Matrix, Path, Places, Tape
 
     rng = np.random.default_rng(seed)
 
@@ -67,7 +67,7 @@ def _random_explanations(seed: int) -> dict[str, Any]:
             {name: rng.random((places, count())) for name in sorted(set(labels(count())))},
             rng.integers(0, classes, places), labels(classes), title,
         ),
-        "edges": Edges(
+        "edges": EdgeWeights(
             rng.random((*heads, edges)), rng.integers(0, max(nodes, 1), edges), rng.integers(0, max(nodes, 1), edges),
             labels(nodes), title,
         ),

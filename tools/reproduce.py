@@ -45,7 +45,7 @@ from typing import Any
 
 import torch
 
-KEPT = ("lengths", "signatures", "missing", "search")  # of an evaluation, beside its figures
+KEPT = ("lengths", "signatures", "missing", "settings")  # of an evaluation, beside its figures
 LEDGER = Path(__file__).parents[1] / "src" / "regard" / "recipes" / "results"
 
 
@@ -292,9 +292,9 @@ def judge(
 ) -> dict[str, Any]:
     """The figures of a run on each split, which it keeps too; those of another `row` beside its own."""
     from regard import api
-    from regard.cli.searching import evaluation_settings
+    from regard.cli.flags import prediction_settings
 
-    how = evaluation_settings(model, judged)
+    how = prediction_settings(model.task, judged)
     found: dict[str, Any] = {}
     for split in splits:
         score = model.evaluate(split, **how)

@@ -29,7 +29,7 @@ def main() -> None:
     for text in asked.searches:
         beams, penalty, *agreed = text.split(":")
         how = Search(int(beams), length_penalty=float(penalty), consensus=float(agreed[0]) if agreed else None)
-        score = model.task.evaluate(model.module, asked.split, search=how, full=True)
+        score = model.task.evaluate(model.module, asked.split, how, full=True)
         found = score.figures
         bleu = " / ".join(f"{found[f'bleu_{n}']:.2f}" for n in (1, 2, 3, 4))
         more = {"bleu_4_brevity": "with penalty", "cider": "CIDEr-D", "meteor_exact_stem": "METEOR, exact and stem",

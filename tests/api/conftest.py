@@ -1,6 +1,5 @@
 """What the tests of the entry share: small runs of every task, trained in a moment."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -73,36 +72,31 @@ def captioning(tmp_path_factory: pytest.TempPathFactory) -> api.Model:
     return api.train(change(recipe, settings), tmp_path_factory.mktemp("runs") / "captioning")
 
 
-@pytest.fixture(scope="session")
-def _colours() -> Iterator[None]:
+def _colours() -> dict[str, Pictures]:
     """A few coloured pictures in place of CIFAR-10."""
+    names = ("cat", "dog", "frog")
+    labels = torch.arange(12) % len(names)
     generator = torch.Generator().manual_seed(0)
-
-    def splits() -> dict[str, Pictures]:
-        names = ("cat", "dog", "frog")
-        labels = torch.arange(12) % len(names)
-        images = torch.randint(0, 256, (12, 3, 32, 32), generator=generator, dtype=torch.uint8)
-        return {name: Pictures(images, labels, names) for name in ("train", "valid", "test")}
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(DATASETS, "cifar10", replace(DATASETS["cifar10"], read=splits))
-        yield
+    images = torch.randint(0, 256, (12, 3, 32, 32), generator=generator, dtype=torch.uint8)
+    return {name: Pictures(images, labels, names) for name in ("train", "valid", "test")}
 
 
 def _on_colours(name: str, folder: Path) -> api.Model:
     recipe = RECIPES[name]()
     settings = [*TRAIN, "task.batch_size=4", "train.capture=false", "train.precision=float32"]
-    return api.train(change(replace(recipe, model=replace(recipe.model, depth=8)), settings), folder)
+    with pytest.MonkeyPatch.context() as patch:  # the task keeps what it has read
+        patch.setitem(DATASETS, "cifar10", replace(DATASETS["cifar10"], read=_colours))
+        return api.train(change(replace(recipe, model=replace(recipe.model, depth=8)), settings), folder)
 
 
 @pytest.fixture(scope="session")
-def gated(_colours: None, tmp_path_factory: pytest.TempPathFactory) -> api.Model:
+def gated(tmp_path_factory: pytest.TempPathFactory) -> api.Model:
     """A network with gates."""
     return _on_colours("senet/cifar10", tmp_path_factory.mktemp("runs") / "gated")
 
 
 @pytest.fixture(scope="session")
-def wide(_colours: None, tmp_path_factory: pytest.TempPathFactory) -> api.Model:
+def wide(tmp_path_factory: pytest.TempPathFactory) -> api.Model:
     """A network with a non-local block."""
     return _on_colours("nonlocal/cifar10", tmp_path_factory.mktemp("runs") / "wide")
 

@@ -40,6 +40,4 @@ def test_without_matplotlib_it_ends_before_it_begins(
     assert main(["tour", "--out", str(tmp_path / "tour")]) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.startswith(
-        "regard: regard tour needs matplotlib, which is not installed. Try: pip install matplot"
-    )
+    assert said.err.startswith("regard: regard tour needs matplotlib, which is not installed. Try: pip install matplot")

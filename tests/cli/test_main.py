@@ -29,8 +29,7 @@ SETTINGS, SEARCH = (", ".join(field.name for field in fields(kind)) for kind in 
 CHARS = 24  # of a.en, and four specials
 MISTAKES = {  # a command, and what it says; {here} is the folder where it runs
     # names and files
-    "train bahdanua/plain_en_fr": "there is no recipe 'bahdanua/plain_en_fr'. "
-    "Did you mean 'bahdanau/plain_en_fr'?",
+    "train bahdanua/plain_en_fr": "there is no recipe 'bahdanua/plain_en_fr'. Did you mean 'bahdanau/plain_en_fr'?",
     "train everything": "there is no recipe 'everything'. Try: `regard list` names them all.",
     "train bahdanau/plain_en_fr --source no.en --target a.fr --out new": "{here}/no.en: cannot be read: "
     "got no such file or directory; expected a file. Try: check the path, or download the data.",
@@ -100,8 +99,7 @@ MISTAKES = {  # a command, and what it says; {here} is the folder where it runs
     f"{TRAIN} --out a.en": f"a.en cannot be written: got a.en, which is a file. {ELSEWHERE}",
     f"{TRAIN} --out a.en/new": f"a.en/new cannot be written: got {{here}}/a.en, which is a file. {ELSEWHERE}",
     "translate nothing hello": "there is no run nothing: got no such folder. Try: train one, or load tatoeba-en-fr.",
-    "translate tatoeba_en_fr hello": "there is no run tatoeba_en_fr: got no such folder. "
-    "Did you mean 'tatoeba-en-fr'?",
+    "translate tatoeba_en_fr hello": "there is no run tatoeba_en_fr: got no such folder. Did you mean 'tatoeba-en-fr'?",
     "translate folder hello": "folder is no run: got no recipe.json in it; "
     "expected a folder that `regard train` has made",
     "translate cut hello": "cut/model.safetensors is not what was saved: "
@@ -149,7 +147,7 @@ MISTAKES = {  # a command, and what it says; {here} is the folder where it runs
     "translate run hello --heatmap png": "--heatmap: unknown picture format: got ''; expected one of .png, .pdf, .svg",
     "trian bahdanau/plain_en_fr": f"there is no such command: got 'trian'; expected one of {', '.join(VERBS)}. "
     "Did you mean 'train'?",
-    "list attention": "no recipe matches: got attention. Try: `regard list` without a filter names them all.",
+    "list attention": "no recipe matches: got attention. Did you mean 'translation'?",
     "show everything": "there is no recipe 'everything'. Try: `regard list` names them all.",
     # reports and pictures
     "report run --split tst": "unknown split: got 'tst'; expected one of train, valid, test, newstest2014. "

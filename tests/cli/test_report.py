@@ -20,7 +20,7 @@ def test_one_run_that_was_not_evaluated_yet(run: Path, tmp_path: Path, capsys: p
     assert not re.search(r"<(script|link|img|iframe)[^>]*\s(src|href)=", text)  # self-contained
     assert "@import" not in text
     assert text.count("<article") == 6  # all sentences of the test set, though 8 were asked for
-    for part in ("Loss", "BLEU by length", "3,005", "beam 2", "arxiv.org/abs/1409.0473"):
+    for part in ("Loss", "BLEU by source length", "3,005", "beam 2", "arxiv.org/abs/1409.0473"):
         assert part in text
     assert "data-weights" in text
 
@@ -42,9 +42,7 @@ def test_runs_of_different_tasks_are_refused(
 ) -> None:
     page = tmp_path / "report.html"
     assert main(["report", str(run), str(gazing), "--out", str(page)]) == 2
-    text = (
-        "these runs are of different tasks: got run (translation), gazing (classification). Try: make one report for"
-    )
+    text = "these runs are of different tasks: got run (translation), gazing (classification). Try: make one report for"
     assert capsys.readouterr().err.startswith(f"regard: {text}")
     assert not page.exists()
 

@@ -67,7 +67,7 @@ def test_the_folder_has_a_name_of_its_own(transformer: Path, monkeypatch: pytest
     model = api.load(transformer / "runs" / "transformer_plain_en_fr")
     assert model.name == "transformer_plain_en_fr"
     assert model.task.vocabularies == (60, 60)
-    assert model.evaluate("test", beam=1, max_ratio=0.1).details["sentences"] == 6
+    assert model.evaluate("test", beam=1, max_ratio=0.1).details["count"] == 6
 
 
 def test_settings_may_come_in_several_parts(text: Path, tmp_path: Path) -> None:
@@ -260,9 +260,7 @@ def test_what_is_missing_for_pictures_is_said_before_the_training(
     monkeypatch.setitem(sys.modules, package, None)
     assert main(["train", "ram/mini", "--out", str(tmp_path / "run")]) == 2
     name = "pillow" if package == "PIL" else package
-    said = (
-        f"regard: regard train ram/mini needs {name}, which is not installed. Try: pip install {name}, or in a clone"
-    )
+    said = f"regard: regard train ram/mini needs {name}, which is not installed. Try: pip install {name}, or in a clone"
     assert capsys.readouterr().err.startswith(said)
     assert not (tmp_path / "run").exists()
 

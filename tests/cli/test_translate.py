@@ -172,7 +172,5 @@ def test_without_matplotlib_nothing_is_translated_for_a_picture(
     assert main(["translate", str(trained), "the cat.", "--heatmap", "a.png"]) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.startswith(
-        "regard: --heatmap needs matplotlib, which is not installed. Try: pip install matplotli"
-    )
+    assert said.err.startswith("regard: --heatmap needs matplotlib, which is not installed. Try: pip install matplotli")
     assert main(["translate", str(trained), "the cat."]) == 0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from regard.base import RegardError, ShapeError, parse_json
-from regard.explanation import EXPLANATIONS, Edges, Gates, Hops, Matrix, Path, Places, Tape
+from regard.explanation import EXPLANATIONS, EdgeWeights, Gates, Hops, Matrix, Path, Places, Tape
 
 IMAGE = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
 WHOLE = {
@@ -12,7 +12,7 @@ WHOLE = {
     "path": Path(IMAGE, [[0.0, -1.0]], size=2, scales=1, label="7"),
     "places": Places(IMAGE, np.full((1, 2, 2), 0.25), ["a"], (0, 0, 2, 2), [[1, 1]], (1, 1)),
     "gates": Gates({"stages.0": [[0.5, 1.0]]}, [0], ["cat"]),
-    "edges": Edges([0.5, 0.5], [0, 1], [1, 1], ["a", "b"]),
+    "edges": EdgeWeights([0.5, 0.5], [0, 1], [1, 1], ["a", "b"]),
     "hops": Hops([[0.5, 0.5]], ["a", "b"], marked=[1], question="q", answer="a"),
     "tape": Tape({"read 0": [[0.5, 0.5]]}, steps=["x"]),
 }

@@ -2,7 +2,7 @@ import re
 
 import numpy as np
 
-from regard.explanation import Edges, Gates, Hops, Path, Places, Tape
+from regard.explanation import EdgeWeights, Gates, Hops, Path, Places, Tape
 from regard.explanation.svg import SVG, cells, text
 
 IMAGE = np.zeros((20, 40, 3), dtype=np.uint8)
@@ -45,13 +45,13 @@ def test_gates_have_a_histogram_for_each_layer():
 
 
 def test_edges_are_as_wide_as_their_weight_and_the_strongest_is_on_top():
-    drawn = SVG["edges"](Edges([0.1, 0.4, 0.2], [0, 1, 2], [1, 2, 2], ["a", EVIL, "c"]))
+    drawn = SVG["edges"](EdgeWeights([0.1, 0.4, 0.2], [0, 1, 2], [1, 2, 2], ["a", EVIL, "c"]))
     widths = [float(width) for width in re.findall(r'stroke-width="([^"]+)"', drawn)]
     assert widths == sorted(widths)
     assert len(widths) == 3
     assert "3 nodes, 3 edges; largest weight 0.400" in drawn
     assert EVIL not in drawn
-    assert "mean of 2 heads; largest weight 0.300" in SVG["edges"](Edges([[0.2], [0.4]], [0], [1], ["a", "b"]))
+    assert "mean of 2 heads; largest weight 0.300" in SVG["edges"](EdgeWeights([[0.2], [0.4]], [0], [1], ["a", "b"]))
 
 
 def test_hops_have_a_bar_for_each_line_and_hop():

@@ -59,9 +59,7 @@ def test_labels():
     for given in ("ab", None, 5, [1], [None], [["a"]], {"a": 1}):
         with pytest.raises(ConfigError, match="rows"):
             as_labels("rows", given)
-    with pytest.raises(
-        ShapeError, match=r"rows do not fit the weights: got 1 labels; expected 2. Try: give one label"
-    ):
+    with pytest.raises(ShapeError, match=r"rows do not fit the weights: got 1 labels; expected 2. Try: give one label"):
         as_labels("rows", ["a"], 2)
 
 

@@ -109,9 +109,7 @@ def test_state_of_others_is_refused() -> None:
     model = toy.network()
     optimiser = build_optimiser(list(model.parameters()), settings("adam"))
     named = dict(model.named_parameters())
-    with pytest.raises(
-        RegardError, match=r"the optimiser of another model: got a state of 9.weight. Try: start a new"
-    ):
+    with pytest.raises(RegardError, match=r"the optimiser of another model: got a state of 9.weight. Try: start a new"):
         load_optimiser_tensors(optimiser, named, {"9.weight/step": torch.ones(())})
     with pytest.raises(
         RegardError, match=r"state of another optimiser: got momentum_buffer; expected exp_avg, exp_avg_sq"

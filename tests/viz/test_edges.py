@@ -8,17 +8,17 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyArrowPatch
 
 from regard.base import ConfigError
-from regard.explanation import Edges
+from regard.explanation import EdgeWeights
 from regard.viz.edges import draw
 from regard.viz.theme import DARK
 
 RNG = np.random.default_rng(0)
-STAR = Edges([0.1, 0.6, 0.3], [0, 1, 2], [0, 0, 0], ["paper", "one neighbour", "another one"], title="A star")
+STAR = EdgeWeights([0.1, 0.6, 0.3], [0, 1, 2], [0, 0, 0], ["paper", "one neighbour", "another one"], title="A star")
 
 
 def graph(nodes, edges, heads=(), name="node {}"):
     ends = RNG.integers(0, nodes, (2, edges))
-    return Edges(RNG.random((*heads, edges)), *ends, [name.format(number) for number in range(nodes)], title="t")
+    return EdgeWeights(RNG.random((*heads, edges)), *ends, [name.format(number) for number in range(nodes)], title="t")
 
 
 def extents(ax):
@@ -33,7 +33,7 @@ def arrows(ax):
 
 
 def test_lines_are_as_strong_as_their_weight():
-    ax = draw(Edges([0.1, 0.2, 0.4], [0, 1, 2], [1, 2, 0], ["a", "b", "c"]))
+    ax = draw(EdgeWeights([0.1, 0.2, 0.4], [0, 1, 2], [1, 2, 0], ["a", "b", "c"]))
     widths, alphas = ([getattr(arrow, f"get_{name}")() for arrow in arrows(ax)] for name in ("linewidth", "alpha"))
     assert widths == sorted(widths)
     assert alphas == sorted(alphas)
@@ -44,7 +44,7 @@ def test_lines_are_as_strong_as_their_weight():
 def test_an_edge_to_itself_is_a_ring_or_a_frame():
     rings = [
         patch
-        for patch in draw(Edges([0.5, 0.5, 0.1], [0, 1, 0], [0, 2, 1], list("abc"))).patches
+        for patch in draw(EdgeWeights([0.5, 0.5, 0.1], [0, 1, 0], [0, 2, 1], list("abc"))).patches
         if isinstance(patch, Circle)
     ]
     assert len(rings) == 1
@@ -57,8 +57,8 @@ def test_an_edge_to_itself_is_a_ring_or_a_frame():
 @pytest.mark.parametrize("given", [
     STAR, graph(2, 2), graph(5, 9), graph(14, 30, name="a rather long name {}"), graph(40, 90),
     graph(120, 200, name="{}"),
-    Edges(np.ones(6), [0, 0, 1, 1, 2, 2], [3, 4, 5, 6, 7, 8], [f"name {n}" for n in range(9)]),
-    Edges([1.0], [0], [0], ["alone"]), Edges([], [], [], ["a", "b"]),
+    EdgeWeights(np.ones(6), [0, 0, 1, 1, 2, 2], [3, 4, 5, 6, 7, 8], [f"name {n}" for n in range(9)]),
+    EdgeWeights([1.0], [0], [0], ["alone"]), EdgeWeights([], [], [], ["a", "b"]),
 ], ids=["star", "two", "five", "fourteen", "forty", "many", "sides", "one", "no edges"])  # fmt: skip
 @pytest.mark.parametrize("dark", [False, True])
 def test_names_do_not_overlap_or_leave_the_page(given, dark):
@@ -91,7 +91,7 @@ def test_into_axes_of_the_caller_and_nothing():
     ax = Figure(figsize=(4, 4)).add_subplot()
     assert draw(graph(4, 5), ax=ax) is ax
     assert ax.get_xlim()[0] < -1.25 < 1.25 < ax.get_xlim()[1], "names fit too"
-    assert draw(Edges([], [], [], [])).texts[0].get_text() == "no nodes"
+    assert draw(EdgeWeights([], [], [], [])).texts[0].get_text() == "no nodes"
 
 
 def test_dark():

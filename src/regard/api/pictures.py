@@ -76,9 +76,9 @@ def places_of(model: Model, prediction: Any) -> Places:
     for explanation in prediction.explanations:
         if isinstance(explanation, Places):
             return explanation
-    if not prediction.text:
-        raise RegardError("there is nothing to draw", got=f"no words for {prediction.source}")
-    raise RegardError(f"{model.name} has no attention", cure="draw a model that has")
+    if getattr(prediction, "weights", None) is None:
+        raise RegardError(f"{model.name} has no attention", cure="draw a model that has")
+    raise RegardError("there is nothing to draw", got=f"no words for {prediction.source}")
 
 
 def labels(models: Sequence[Model]) -> list[str]:

@@ -3,7 +3,7 @@
 A task makes them, `regard.viz` draws them, a page embeds them, and a notebook shows them.
 """
 
-from regard.explanation.edges import Edges
+from regard.explanation.edges import EdgeWeights
 from regard.explanation.explanation import Explanation
 from regard.explanation.gates import Gates
 from regard.explanation.hops import Hops
@@ -18,14 +18,14 @@ EXPLANATIONS: dict[str, type[Explanation]] = {
     "path": Path,
     "places": Places,
     "gates": Gates,
-    "edges": Edges,
+    "edges": EdgeWeights,
     "hops": Hops,
     "tape": Tape,
 }
 
 __all__ = [
     "EXPLANATIONS",
-    "Edges",
+    "EdgeWeights",
     "Explanation",
     "Gates",
     "Hops",

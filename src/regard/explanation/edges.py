@@ -14,12 +14,12 @@ from regard.explanation.values import as_indices, as_labels, as_numbers, as_text
 
 
 @dataclass(frozen=True, eq=False)
-class Edges(Explanation):
+class EdgeWeights(Explanation):
     """Weights [e] of edges between labelled nodes, or with heads [heads, e].
 
     Edge number k goes from node `sources[k]` to node `targets[k]`, which attends to it.
 
-    >>> graph = Edges([0.7, 0.3], sources=[1, 2], targets=[0, 0], nodes=["paper", "cites", "is cited"])
+    >>> graph = EdgeWeights([0.7, 0.3], sources=[1, 2], targets=[0, 0], nodes=["paper", "cites", "is cited"])
     >>> graph.layout().round(2).tolist()
     [[0.0, 0.0], [0.0, 1.0], [0.0, -1.0]]
     """

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from regard.explanation.edges import Edges
+from regard.explanation.edges import EdgeWeights
 from regard.explanation.gates import Gates
 from regard.explanation.hops import Hops
 from regard.explanation.path import Path
@@ -125,7 +125,7 @@ def _gates(gates: Gates) -> str:
     return _table(head, rows)
 
 
-def _edges(edges: Edges) -> str:
+def _edges(edges: EdgeWeights) -> str:
     """The graph, its lines as wide and as dark as they have weight; of several heads, the mean."""
     if not edges.nodes:
         return ""

@@ -55,7 +55,9 @@ def glimpse_path(model: object, image: NDArray[np.uint8], where: Float[Tensor, "
     if not isinstance(model, TakesGlimpses):
         return None
     retina: Retina = model.retina
-    return Path(image, where.numpy(), retina.size, retina.scales, label=label or "nothing", title=f"{len(where)} glimpses")
+    return Path(
+        image, where.numpy(), retina.size, retina.scales, label=label or "nothing", title=f"{len(where)} glimpses"
+    )
 
 
 @torch.no_grad()

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.base import ConfigError, require
-from regard.explanation.edges import Edges
+from regard.explanation.edges import EdgeWeights
 from regard.viz.fonts import extent, printable
 from regard.viz.theme import DARK, LIGHT, Grid, Palette, blank_drawing, headline, headroom, new_figure, panel, words
 
@@ -26,13 +26,13 @@ _SPOKES = 14  # nodes from which on names stand along the radius
 _LONG = 26  # letters of a name
 
 
-def draw(edges: Edges, *, dark: bool = False, ax: "matplotlib.axes.Axes | None" = None) -> Any:
+def draw(edges: EdgeWeights, *, dark: bool = False, ax: "matplotlib.axes.Axes | None" = None) -> Any:
     """Draw the graph, or one for each head; `ax` is for weights without heads. Returns the axes.
 
     A line goes from the source to the target, which attends to it. Its width and its strength are its weight, as a
     share of the largest one of its head.
 
-    >>> draw(Edges([0.7, 0.3], [1, 2], [0, 0], ["paper", "cites", "is cited"])).texts[0].get_text()
+    >>> draw(EdgeWeights([0.7, 0.3], [1, 2], [0, 0], ["paper", "cites", "is cited"])).texts[0].get_text()
     'paper'
     """
     palette = DARK if dark else LIGHT
@@ -60,7 +60,7 @@ def draw(edges: Edges, *, dark: bool = False, ax: "matplotlib.axes.Axes | None" 
     return axes
 
 
-def _laid_out(edges: Edges) -> tuple[Floats, Floats]:
+def _laid_out(edges: EdgeWeights) -> tuple[Floats, Floats]:
     """The places of the nodes in inches, and the width and height of half of the drawing without names."""
     places = edges.layout()
     sides = [np.count_nonzero(places[:, 0] == side) for side in (-1.0, 1.0)]
@@ -72,18 +72,18 @@ def _laid_out(edges: Edges) -> tuple[Floats, Floats]:
     return places * size, size
 
 
-def _margin(edges: Edges) -> float:
+def _margin(edges: EdgeWeights) -> float:
     """Inches for the longest name, beside a node."""
     if len(edges.nodes) > _NAMED:
         return 0.15
     return 0.2 + max(extent(printable(name, _LONG), _points(edges)) for name in edges.nodes)
 
 
-def _points(edges: Edges) -> float:
+def _points(edges: EdgeWeights) -> float:
     return 9.0 if len(edges.nodes) <= _SPOKES else 7.5 if len(edges.nodes) <= 50 else 6.0
 
 
-def _panels(edges: Edges, count: int, size: Floats, palette: Palette) -> Grid:
+def _panels(edges: EdgeWeights, count: int, size: Floats, palette: Palette) -> Grid:
     """One panel for each head, at one scale: an inch of data is an inch on paper."""
     margin = _margin(edges)
     circle = not _beside(edges)
@@ -104,13 +104,13 @@ def _panels(edges: Edges, count: int, size: Floats, palette: Palette) -> Grid:
     return axes
 
 
-def _beside(edges: Edges) -> bool:
+def _beside(edges: EdgeWeights) -> bool:
     """Whether sources stand on the left and targets on the right."""
     return len(edges.nodes) > 2 and bool((np.abs(edges.layout()[:, 0]) == 1.0).all())
 
 
 def _graph(
-    ax: "matplotlib.axes.Axes", edges: Edges, weights: Floats, places: Floats, size: Floats, palette: Palette
+    ax: "matplotlib.axes.Axes", edges: EdgeWeights, weights: Floats, places: Floats, size: Floats, palette: Palette
 ) -> None:
     ax.set_axis_off()
     ax.set_aspect("equal")
@@ -130,7 +130,7 @@ def _graph(
             _name(ax, node, place, edges, float(own[node] / max(np.abs(weights).max(initial=0), 1e-12)), palette)
 
 
-def _lines(ax: "matplotlib.axes.Axes", edges: Edges, weights: Floats, places: Floats, palette: Palette) -> None:
+def _lines(ax: "matplotlib.axes.Axes", edges: EdgeWeights, weights: Floats, places: Floats, palette: Palette) -> None:
     """The edges, the weakest first; very many are drawn without arrows, and a node's edge to itself is a ring."""
     shares = np.abs(weights) / max(float(np.abs(weights).max(initial=0)), 1e-12)
     order = np.argsort(shares, kind="stable")
@@ -166,14 +166,16 @@ def _central(places: Floats) -> NDArray[np.bool_]:
     return middle
 
 
-def _pill(edges: Edges, node: int, way: Floats) -> float:
+def _pill(edges: EdgeWeights, node: int, way: Floats) -> float:
     """Points from the middle of a name to its frame, for an arrow that comes this way."""
     width, height = extent(printable(edges.nodes[node], _LONG), _points(edges)) / 2 + 0.1, 0.15
     across, down = np.abs(way) / np.hypot(*way)
     return 72 * float(min(width / max(across, 1e-9), height / max(down, 1e-9))) + 2
 
 
-def _name(ax: "matplotlib.axes.Axes", node: int, place: Floats, edges: Edges, own: float, palette: Palette) -> None:
+def _name(
+    ax: "matplotlib.axes.Axes", node: int, place: Floats, edges: EdgeWeights, own: float, palette: Palette
+) -> None:
     """A name outside of its node, as seen from the middle; along the radius where the nodes are many.
 
     The node in the middle is its name in a frame, as strong as what the node takes from itself, its `own` share.
