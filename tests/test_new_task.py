@@ -98,7 +98,7 @@ def test_load_and_predict(run: Path) -> None:
     assert int(model.predict("000000", at_least=5).text) >= 5
     with pytest.raises(ValueError, match=r"cannot translate text: got a counting run"):
         model.translate("hello")
-    with pytest.raises(ValueError, match=r"unknown setting 'at_last'.*did you mean 'at_least'"):
+    with pytest.raises(ValueError, match=r"unknown setting 'at_last'.*Did you mean 'at_least'"):
         model.predict("000000", at_last=5)
     with pytest.raises(ValueError, match="this is not a row of bits"):
         model.predict("01")

@@ -73,7 +73,7 @@ def test_settings_of_the_search(shipped: api.Model) -> None:
     drawn = [shipped.translate(KEYS, temperature=1.5, seed=seed, max_ratio=0.1).text for seed in (1, 1, 2)]
     assert drawn[0] == drawn[1] != drawn[2]
     assert len(shipped.translate("Yes.", beam=1, min_steps=8).tokens) >= 7  # and <eos>
-    with pytest.raises(ConfigError, match=r"unknown setting 'temprature' of a prediction: .* did you mean 'temper"):
+    with pytest.raises(ConfigError, match=r"unknown setting 'temprature' of a prediction: .* Did you mean 'temper"):
         shipped.translate(KEYS, temprature=0.5)
     assert shipped.translate(KEYS, beams=3) == shipped.translate(KEYS, beam=3) == shipped.predict(KEYS, beam=3)
     with pytest.raises(ConfigError, match="unknown setting 'places' of a prediction"):
@@ -181,7 +181,7 @@ def test_a_caption_has_the_name_of_its_file(captioning: api.Model, digit: Path) 
     ({"beam": 0}, "beams: got 0; expected 1 or more"),
     ({"nbest": 0}, "nbest: got 0; expected 1 or more"),
     ({"temperature": 0.5}, "unknown setting 'temperature' of a prediction"),  # captions are not drawn
-    ({"lenght_penalty": 0.5}, "unknown setting 'lenght_penalty' of a prediction: .* did you mean 'length_penalty'"),
+    ({"lenght_penalty": 0.5}, "unknown setting 'lenght_penalty' of a prediction: .* Did you mean 'length_penalty'"),
 ])  # fmt: skip
 def test_searches_for_captions_that_cannot_be(how: dict[str, float], text: str, captioning: api.Model) -> None:
     with pytest.raises(ConfigError, match=text):

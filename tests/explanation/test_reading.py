@@ -24,7 +24,7 @@ def test_the_kind_is_read(as_given):
     (b"\xff", "this is no JSON"),
     ("[]", "this is not an explanation"),
     ('{"format": "regard.explanation", "version": 1, "kind": "matrx"}',
-     "unknown kind of explanation: got 'matrx'; expected one of matrix, path, .*did you mean 'matrix'"),
+     "unknown kind of explanation: got 'matrx'; expected one of matrix, path, .*Did you mean 'matrix'"),
 ])  # fmt: skip
 def test_hostile_text(text, message):
     with pytest.raises(RegardError, match=message):

@@ -176,7 +176,7 @@ def test_model_and_paper_agree() -> None:
         ("bahdanau/plain_en_fr", "model.embed_dim=-3", "model.embed_dim: got -3; expected 1 or more"),
         ("transformer/plain_en_fr", "model.num_heads=7", "heads"),
         ("transformer/plain_en_fr", "model.num_heads=0", "model.num_heads: got 0; expected 1 or more"),
-        ("bahdanau/plain_en_fr", "model.align=softmx", "unknown align.*did you mean 'softmax'"),
+        ("bahdanau/plain_en_fr", "model.align=softmx", "unknown align.*Did you mean 'softmax'"),
     ],
 )
 def test_sizes_that_make_no_model(name: str, setting: str, text: str) -> None:

@@ -27,7 +27,7 @@ def test_features_are_made_once_for_each_split() -> None:
 
 
 @pytest.mark.parametrize(("settings", "message"), [
-    ({"dataset": "shape"}, r"task\.dataset: got 'shape'.*did you mean 'shapes'"),
+    ({"dataset": "shape"}, r"task\.dataset: got 'shape'.*Did you mean 'shapes'"),
     ({"finetune": True, "encoder": PATCHES}, "task.finetune: got patches"),
     ({"jitter": 4}, "task.jitter: got finetune=false"),
 ])  # fmt: skip

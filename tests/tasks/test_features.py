@@ -144,7 +144,7 @@ def test_wrong_settings() -> None:
 
 @pytest.mark.bare
 def test_unknown_encoders() -> None:
-    with pytest.raises(ConfigError, match=r"task\.encoder\.name: got 'efficientnet'.*did you mean"):
+    with pytest.raises(ConfigError, match=r"task\.encoder\.name: got 'efficientnet'.*Did you mean"):
         FeatureCache(EncoderConfig(name="efficientnet"))  # type: ignore[arg-type]
 
 

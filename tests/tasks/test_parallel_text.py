@@ -22,7 +22,7 @@ TEXT = ParallelText(["the cat sat", "the dog ran"] * 20, ["le chat assis", "le c
 def test_corpora_are_on_a_menu() -> None:
     check_corpus("multi30k")
     check_corpus("files")
-    with pytest.raises(ConfigError, match=r"task\.corpus: got 'multi3k'.*did you mean 'multi30k'"):
+    with pytest.raises(ConfigError, match=r"task\.corpus: got 'multi3k'.*Did you mean 'multi30k'"):
         check_corpus("multi3k")
     with pytest.raises(ConfigError, match=r"task\.corpus: got 'newstest'"):
         check_corpus("newstest")  # it is for tests alone

@@ -34,7 +34,7 @@ def test_a_picture_of_any_size_is_fitted() -> None:
 
 
 @pytest.mark.parametrize(("settings", "message"), [
-    ({"dataset": "mnits"}, r"task\.dataset: got 'mnits'.*did you mean 'mnist'"),
+    ({"dataset": "mnits"}, r"task\.dataset: got 'mnits'.*Did you mean 'mnist'"),
     ({"canvas": Canvas(9), "mirror": True}, "a canvas is neither cropped nor mirrored"),
     ({"standardise": True, "mean": (0.5,)}, "a picture is normalised in one way"),
 ])  # fmt: skip

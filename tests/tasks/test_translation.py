@@ -242,7 +242,7 @@ def test_another_test_set(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (
             {"corpus": "multi30"},
-            r"task.corpus: got 'multi30'; expected one of tatoeba_plain.*did you mean 'multi30k'\?",
+            r"task.corpus: got 'multi30'; expected one of tatoeba_plain.*Did you mean 'multi30k'\?",
         ),
         ({"corpus": "newstest"}, "task.corpus: got 'newstest'"),
         ({"search": Search(2, nbest=3)}, "nbest: got 3; expected at most beams"),
@@ -259,7 +259,7 @@ def test_what_is_refused(settings: dict[str, Any], message: str) -> None:
 
 def test_unknown_splits_and_languages() -> None:
     with pytest.raises(
-        ConfigError, match=r"unknown split: got 'vald'; expected one of train, valid, .* did you mean 'valid'"
+        ConfigError, match=r"unknown split: got 'vald'; expected one of train, valid, .* Did you mean 'valid'"
     ):
         task().evaluate(Copier(9), "vald")
     for corpus in ("tatoeba_plain", "tatoeba"):
