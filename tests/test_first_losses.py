@@ -61,6 +61,7 @@ def entry(*losses: float) -> dict[str, Any]:
     return {"settings": ["train.steps=20"], "losses": list(losses)}
 
 
+@pytest.mark.slow
 def test_losses_are_those_of_the_training(tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Bit by bit, beside a training that is not killed; another seed gives other losses.
 
