@@ -275,8 +275,8 @@ def test_a_model_learns_where_to_look(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "run on test: 300 pictures" in said.out
     assert json.loads((folder / "result_test.json").read_text())["figures"]["error"] <= 12
     drawn = sorted((folder / "pictures").iterdir())
-    assert [path.suffix for path in drawn if path.name.startswith("glimpses_")].count(".png") == 4
-    assert "errors_by_glimpse.png" in [path.name for path in drawn]
+    assert [path.suffix for path in drawn if path.name.startswith("path_")].count(".png") == 4
+    assert "error_after_each_glimpse.png" in [path.name for path in drawn]
     assert [path.suffix for path in drawn].count(".gif") == 1
     assert all(f"\n  {path}\n" in said.out for path in drawn)
     assert said.out.endswith(f"next: regard report {folder}, or regard classify {folder} picture.png\n")
@@ -300,7 +300,7 @@ def test_a_model_learns_to_say_what_it_sees(tmp_path: Path, capsys: pytest.Captu
     assert "run on test: 100 pictures" in said.out
     assert "bp:no" in said.out
     assert json.loads((folder / "result_test.json").read_text())["figures"]["exact"] >= 0.9
-    assert len(list((folder / "pictures").glob("overlay_*.png"))) == 4
+    assert len(list((folder / "pictures").glob("places_*.png"))) == 4
     pictures = api.load(folder, device="cpu").task.splits["test"]
     (tmp_path / "scene.png").write_bytes(pictures.read(pictures.names[0]))
     overlay = tmp_path / "words.png"
