@@ -6,7 +6,7 @@ from typing import Any
 
 from regard.base import ConfigError, override
 
-OF_THEIR_OWN = {"beams": "--beam", "nbest": "--nbest"}  # settings that have a flag
+OF_THEIR_OWN = {"beams": "beam", "nbest": "nbest"}  # settings, and the flags that some commands have for them
 
 
 def add_run(command: argparse.ArgumentParser) -> None:
@@ -45,8 +45,8 @@ def prediction_settings(task: Any, settings: Sequence[str], **flags: Any) -> dic
     changed = override(default, settings)
     names = [setting.partition("=")[0].strip() for setting in settings]
     for name in names:
-        if name in OF_THEIR_OWN:
-            raise ConfigError(f"{name} is a flag of its own", cure=f"{OF_THEIR_OWN[name]} {getattr(changed, name)}")
+        if (flag := OF_THEIR_OWN.get(name)) in flags:
+            raise ConfigError(f"{name} is a flag of its own", cure=f"--{flag} {getattr(changed, name)}")
     return {name: getattr(changed, name) for name in names} | {
         name: value for name, value in flags.items() if value is not None
     }

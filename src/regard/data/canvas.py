@@ -27,10 +27,10 @@ class Canvas:
     """
 
     size: Pixels | None = None  # None: no canvas, pictures are taken as they are
-    digits: Annotated[int, Range(least=1, most=100)] = 1
+    digits: Annotated[int, Range(least=1, most=100)] = 1  # how many lie on it
     clutter: Annotated[int, Range(least=0, most=10_000)] = 0  # pieces
     patch: Pixels = 8  # their side
-    target: Literal["sequence", "pair", "sum"] = "sequence"
+    target: Literal["sequence", "pair", "sum"] = "sequence"  # what is asked of several digits
     overlap: bool = False  # whether the squares of several digits may lie on one another
 
     def __post_init__(self) -> None:

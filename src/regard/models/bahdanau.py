@@ -27,15 +27,15 @@ Write = Callable[[Tensor, Tensor], Tensor]  # c_i [n c] and s_{i−1} [n d] → 
 class BahdanauConfig:
     """Sizes of the paper (A.2.3); any score and any alignment."""
 
-    source_vocabulary: Vocabulary
-    target_vocabulary: Vocabulary
+    source_vocabulary: Vocabulary  # words or sub-words of the source; the data decide
+    target_vocabulary: Vocabulary  # of the target; the data decide
     embed_dim: Width = 620  # m
     hidden_dim: Width = 1000  # n
     align_dim: Width = 1000  # n'
     maxout_dim: Width = 500  # l
-    score: str = "additive"
-    align: str = "softmax"
-    dropout: Share = 0.0
+    score: str = "additive"  # name of the score, of SCORES
+    align: str = "softmax"  # name of the alignment, of ALIGNS
+    dropout: Share = 0.0  # share of the numbers that are set to zero in training
     published_start: bool = True  # N(0, 0.01²); small models learn faster from torch's own start
 
     def __post_init__(self) -> None:

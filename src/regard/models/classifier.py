@@ -22,12 +22,12 @@ class Classified(NamedTuple):
 class FullyConnectedConfig:
     """Layers of rectified units on all pixels; the paper has two of 64 or of 256."""
 
-    classes: Count = 10
+    classes: Count = 10  # how many; the data decide
     labels: Few = 1  # how many each picture has
-    channels: Width = 1
+    channels: Width = 1  # 1 for grey, 3 for colour; the data decide
     image_size: Pixels = 28  # height and width
-    hidden_dim: Width = 256
-    layers: Annotated[int, Range(least=0, most=1000)] = 2
+    hidden_dim: Width = 256  # width of a hidden layer
+    layers: Annotated[int, Range(least=0, most=1000)] = 2  # hidden layers
 
     def __post_init__(self) -> None:
         check_settings(self, "model")
@@ -57,14 +57,14 @@ class FullyConnected(nn.Module):
 class ConvolutionalConfig:
     """One convolution and one layer of rectified units: 8 filters of 10×10 at stride 5, then 256."""
 
-    classes: Count = 10
-    labels: Few = 1
-    channels: Width = 1
+    classes: Count = 10  # how many; the data decide
+    labels: Few = 1  # how many a picture has; the data decide
+    channels: Width = 1  # 1 for grey, 3 for colour; the data decide
     image_size: Pixels = 60  # height and width
-    filters: Width = 8
-    width: Pixels = 10
-    stride: Pixels = 5
-    hidden_dim: Width = 256
+    filters: Width = 8  # of the convolution
+    width: Pixels = 10  # side of a filter, in pixels
+    stride: Pixels = 5  # of the convolution, in pixels
+    hidden_dim: Width = 256  # width of a hidden layer
 
     def __post_init__(self) -> None:
         check_settings(self, "model")

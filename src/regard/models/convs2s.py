@@ -30,18 +30,18 @@ HALF = math.sqrt(0.5)  # the sum of two parts of one variance, times this, has t
 class ConvS2SConfig:
     """Sizes of the paper's English–Romanian model (4.2); any score and any alignment, in every decoder layer."""
 
-    source_vocabulary: Vocabulary
-    target_vocabulary: Vocabulary
-    embed_dim: Width = 512
-    dim: Width = 512
-    kernel: Few = 3
-    encoder_layers: Few = 20
-    decoder_layers: Few = 20
-    output_dim: Width = 512
+    source_vocabulary: Vocabulary  # words or sub-words of the source; the data decide
+    target_vocabulary: Vocabulary  # of the target; the data decide
+    embed_dim: Width = 512  # width of a word
+    dim: Width = 512  # width of the model
+    kernel: Few = 3  # width of a convolution, in words
+    encoder_layers: Few = 20  # layers of the encoder
+    decoder_layers: Few = 20  # layers of the decoder
+    output_dim: Width = 512  # width before the output layer
     max_positions: Count = 1024  # longer sentences raise ShapeError
-    score: str = "dot"
-    align: str = "softmax"
-    dropout: Share = 0.1
+    score: str = "dot"  # name of the score, of SCORES
+    align: str = "softmax"  # name of the alignment, of ALIGNS
+    dropout: Share = 0.1  # share of the numbers that are set to zero in training
 
     def __post_init__(self) -> None:
         check_settings(self, "model")

@@ -42,20 +42,20 @@ Side = Annotated[int, Range(least=4, most=2**14, cure="three convolutions need a
 class DRAMConfig:
     """Sizes are not all in the paper; these are for two digits on 100×100."""
 
-    classes: Count = 10
+    classes: Count = 10  # how many; the data decide
     labels: Few = 1  # objects, the end among them
-    channels: Width = 1
+    channels: Width = 1  # 1 for grey, 3 for colour; the data decide
     glimpses: Few = 4  # for each label
     size: Side = 14  # side of a patch
-    scales: Scales = 3
+    scales: Scales = 3  # each twice as wide as the one before
     filters: tuple[Width, Width, Width] = (32, 32, 64)  # of the convolutions of both networks
-    glimpse_dim: Width = 256
-    hidden_dim: Width = 256
+    glimpse_dim: Width = 256  # width of a glimpse
+    hidden_dim: Width = 256  # width of a state
     context: bool = True  # without it the second LSTM begins with zeros
     coarse: Side = 24  # side of the coarse view
-    location_dim: Width | None = None
+    location_dim: Width | None = None  # width of the location network
     location_rate: Weight = 1.0  # share of the learning rate of all that decides where to look
-    sigma: Sigma = 0.1
+    sigma: Sigma = 0.1  # how far from its mean a location is drawn
     joint: bool = False  # the reward trains the first LSTM too, as published
     he: bool = False  # convolutions begin as large as rectified units want (He et al. 2015), torch's are smaller
 

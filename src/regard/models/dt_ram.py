@@ -27,7 +27,7 @@ class DTRAMConfig:
     """A RAM, whose `glimpses` are the most that are taken, and the network that decides when to stop."""
 
     ram: RAMConfig = field(default_factory=lambda: RAMConfig(glimpses=7))
-    stop_dim: Width = 256
+    stop_dim: Width = 256  # width of the network that decides when to stop
     patience: float = 3.0  # stopping begins at p = sigmoid(−patience): who stops at once never learns to look
     frozen: bool = False  # train the decision only, on a RAM that can see already, as in the published script
     certainty: Certainty = 0.5  # evaluation: how likely stopping must be; more looks longer

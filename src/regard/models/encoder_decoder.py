@@ -18,12 +18,12 @@ from regard.nn import DeepOutput, Dropout, LSTMState, StackedLSTM, final_output,
 class ChoConfig:
     """Sizes of the paper: 1000 units, words of width 100, 500 maxout units."""
 
-    source_vocabulary: Vocabulary
-    target_vocabulary: Vocabulary
-    embed_dim: Width = 100
-    hidden_dim: Width = 1000
-    maxout_dim: Width = 500
-    dropout: Share = 0.0
+    source_vocabulary: Vocabulary  # words or sub-words of the source; the data decide
+    target_vocabulary: Vocabulary  # of the target; the data decide
+    embed_dim: Width = 100  # width of a word
+    hidden_dim: Width = 1000  # width of a state
+    maxout_dim: Width = 500  # width of the maxout layer before the output
+    dropout: Share = 0.0  # share of the numbers that are set to zero in training
 
     def __post_init__(self) -> None:
         check_settings(self, "model")
@@ -98,13 +98,13 @@ class Cho(Translator):
 class SutskeverConfig:
     """Sizes of the paper: four layers of 1000 cells, words of width 1000, the source read backwards."""
 
-    source_vocabulary: Vocabulary
-    target_vocabulary: Vocabulary
-    embed_dim: Width = 1000
-    hidden_dim: Width = 1000
-    layers: Few = 4
-    reverse_source: bool = True
-    dropout: Share = 0.0
+    source_vocabulary: Vocabulary  # words or sub-words of the source; the data decide
+    target_vocabulary: Vocabulary  # of the target; the data decide
+    embed_dim: Width = 1000  # width of a word
+    hidden_dim: Width = 1000  # width of a state
+    layers: Few = 4  # how many lie on one another
+    reverse_source: bool = True  # whether the source is read from its end
+    dropout: Share = 0.0  # share of the numbers that are set to zero in training
 
     def __post_init__(self) -> None:
         check_settings(self, "model")

@@ -27,16 +27,16 @@ ResidualFrom = Annotated[int, Range(least=3, cure=_NARROW)]
 class GNMTConfig:
     """Sizes of the paper (section 3); any score and any alignment."""
 
-    source_vocabulary: Vocabulary
-    target_vocabulary: Vocabulary
-    embed_dim: Width = 1024
-    hidden_dim: Width = 1024
-    align_dim: Width = 1024
+    source_vocabulary: Vocabulary  # words or sub-words of the source; the data decide
+    target_vocabulary: Vocabulary  # of the target; the data decide
+    embed_dim: Width = 1024  # width of a word
+    hidden_dim: Width = 1024  # width of a state
+    align_dim: Width = 1024  # width of the additive score
     encoder_layers: Few = 8  # the first is bidirectional
-    decoder_layers: Few = 8
+    decoder_layers: Few = 8  # layers of the decoder
     residual_from: ResidualFrom = 3  # the first layer, counted from 1, whose input is added to its output
-    score: str = "additive"
-    align: str = "softmax"
+    score: str = "additive"  # name of the score, of SCORES
+    align: str = "softmax"  # name of the alignment, of ALIGNS
     dropout: Share = 0.2  # 0.3 for English–German
     published_start: bool = True  # U(−0.04, 0.04); small models learn faster from torch's own start
 

@@ -34,18 +34,18 @@ from regard.nn import (
 class LuongConfig:
     """Sizes of the paper (4.1): four layers of 1000 cells; window D = 10."""
 
-    source_vocabulary: Vocabulary
-    target_vocabulary: Vocabulary
-    embed_dim: Width = 1000
-    hidden_dim: Width = 1000
-    layers: Few = 4
-    score: str = "general"
-    align: str = "softmax"
-    window: Natural = 10
+    source_vocabulary: Vocabulary  # words or sub-words of the source; the data decide
+    target_vocabulary: Vocabulary  # of the target; the data decide
+    embed_dim: Width = 1000  # width of a word
+    hidden_dim: Width = 1000  # width of a state
+    layers: Few = 4  # how many lie on one another
+    score: str = "general"  # name of the score, of SCORES
+    align: str = "softmax"  # name of the alignment, of ALIGNS
+    window: Natural = 10  # half the width of a local window (D in the paper)
     max_source: Count = 200  # positions that score="location" knows
-    input_feeding: bool = True
-    reverse_source: bool = False
-    dropout: Share = 0.0
+    input_feeding: bool = True  # whether the attentional state goes into the next step
+    reverse_source: bool = False  # whether the source is read from its end
+    dropout: Share = 0.0  # share of the numbers that are set to zero in training
     published_start: bool = True  # U(−0.1, 0.1); small models learn faster from torch's own start
     score_rate: Weight = 1.0  # share of the learning rate that the weights of the score have; see docs/papers/luong.md
 

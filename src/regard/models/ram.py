@@ -37,16 +37,16 @@ from regard.nn.retina import glimpse, prepare
 class RAMConfig:
     """Sizes of the paper (section 4); the defaults are those for MNIST of 28×28."""
 
-    classes: Count = 10
+    classes: Count = 10  # how many; the data decide
     labels: Few = 1  # several are read off the last state together
-    channels: Width = 1
-    glimpses: Few = 6
+    channels: Width = 1  # 1 for grey, 3 for colour; the data decide
+    glimpses: Few = 6  # how many places are looked at
     size: Pixels = 8  # side of a patch
     scales: Scales = 1  # each twice as wide as the one before
     part_dim: Width = 128  # what, and where
-    glimpse_dim: Width = 256
-    hidden_dim: Width = 256
-    core: Literal["rnn", "lstm"] = "rnn"
+    glimpse_dim: Width = 256  # width of a glimpse
+    hidden_dim: Width = 256  # width of a state
+    core: Literal["rnn", "lstm"] = "rnn"  # the recurrent network that takes glimpses in
     location_dim: Width | None = None  # a hidden layer of the location network
     location_rate: Weight = 1.0  # share of the learning rate: where to look is learnt from little, and overdone easily
     sigma: Sigma = 0.1  # how far from its mean a location is drawn

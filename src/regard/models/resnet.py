@@ -22,10 +22,10 @@ Between = Callable[[int, int, int, int], nn.Module | None]  # stage, block (from
 class ResNetConfig:
     """Three stages of (depth − 2) / 6 blocks, with width, 2 · width and 4 · width channels."""
 
-    classes: Count = 10
+    classes: Count = 10  # how many; the data decide
     channels: Width = 3  # of a picture
     depth: Annotated[int, Range(most=10_000)] = 20  # 20, 32, 44, 56, 110: layers with weights
-    width: Width = 16
+    width: Width = 16  # channels of the first stage
 
     def __post_init__(self) -> None:
         check_settings(self, "model")

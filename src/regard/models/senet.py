@@ -16,7 +16,7 @@ from regard.nn.squeeze import SqueezeExcitation
 class SENetConfig(ResNetConfig):
     """`ResNetConfig`, and by how much the gates narrow the channels; one unit stays, however few they are."""
 
-    reduction: Count = 16
+    reduction: Count = 16  # by which the squeezed channels are fewer
     bias: float = 0.0  # of the gates at the start: 0 halves a branch, 2 leaves 0.88 of it
     normalised: bool = False  # what is narrowed, over the batch
 

@@ -36,13 +36,13 @@ StageOrNone = Annotated[int, Range(least=0, most=TOP)]
 class ShowAttendTellConfig:
     """Sizes, and how to look: `align="softmax"` is the paper's soft attention, `"sample"` its hard one."""
 
-    vocabulary: Vocabulary
+    vocabulary: Vocabulary  # how many words; the data decide
     feature_dim: Width = 512  # D, what the encoder gives for a place
     embed_dim: Width = 512  # m
     hidden_dim: Width = 1024  # n; the paper's code has 1800 for COCO
-    align_dim: Width = 512
+    align_dim: Width = 512  # width of the additive score
     project_dim: Width | None = None  # a learnt ReLU layer over each place before all else; None: places as they are
-    score: str = "additive"
+    score: str = "additive"  # name of the score, of SCORES
     align: str = "softmax"  # or "sample", or any alignment without history
     gate: bool = True  # β, section 4.2.1
     semi_sampling: UpToOne = 0.5  # hard: the share of captions that see expected places in training (4.1)
@@ -53,7 +53,7 @@ class ShowAttendTellConfig:
     embed_dropout: Share = 0.0  # on words going in
     feature_dropout: Share = 0.0  # on places
     encoder: EncoderName | None = None  # inside, to be fine-tuned; None: features come in
-    encoder_stage: Stage = 8
+    encoder_stage: Stage = 8  # how deep the encoder is cut off
     encoder_frozen: StageOrNone = 0  # its stem and the stages below this number stay as they are; 0: all of it learns
     encoder_rate: Weight = 0.1  # its learning rate, as a share of the others'
 

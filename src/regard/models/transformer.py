@@ -27,21 +27,21 @@ class TransformerConfig:
     and softmax where they have history (`monotonic`, `location_aware`) or a table of positions (`location`).
     """
 
-    source_vocabulary: Vocabulary
-    target_vocabulary: Vocabulary
-    dim: Width = 512
-    hidden_dim: Width = 2048
-    num_heads: Few = 8
-    encoder_layers: Few = 6
-    decoder_layers: Few = 6
-    dropout: Share = 0.1
-    attention_dropout: Share = 0.0
-    pre_norm: bool = False
-    position: Annotated[str, OneOf(POSITIONS)] = "sinusoidal"
+    source_vocabulary: Vocabulary  # words or sub-words of the source; the data decide
+    target_vocabulary: Vocabulary  # of the target; the data decide
+    dim: Width = 512  # width of the model
+    hidden_dim: Width = 2048  # width inside the feed-forward layers
+    num_heads: Few = 8  # heads of attention
+    encoder_layers: Few = 6  # layers of the encoder
+    decoder_layers: Few = 6  # layers of the decoder
+    dropout: Share = 0.1  # share of the numbers that are set to zero in training
+    attention_dropout: Share = 0.0  # share of the weights of attention that are set to zero in training
+    pre_norm: bool = False  # whether norms come before the layers, not after
+    position: Annotated[str, OneOf(POSITIONS)] = "sinusoidal"  # how places are encoded, of POSITIONS
     max_positions: Count = 1024  # for position="learned"
     tie: Tie = "all"  # "all": one matrix for both embeddings and the softmax (3.4); "output": target and softmax
-    score: str = "scaled_dot"
-    align: str = "softmax"
+    score: str = "scaled_dot"  # name of the score, of SCORES
+    align: str = "softmax"  # name of the alignment, of ALIGNS
 
     def __post_init__(self) -> None:
         check_settings(self, "model")

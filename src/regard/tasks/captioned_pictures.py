@@ -25,7 +25,7 @@ class CaptionedPictureSettings:
 
     dataset: str = "flickr8k"  # of DATASETS, or "files"
     caption_file: UserPath | None = None  # dataset="files": lines picture<TAB>caption, and the folder of the pictures
-    folder: UserPath | None = None
+    folder: UserPath | None = None  # of the pictures
     on_bad: Literal["error", "drop"] = "error"  # lines that are broken
     encoder: EncoderConfig = dataclasses.field(default_factory=EncoderConfig)
     finetune: bool = False  # the encoder is part of the model and learns with it

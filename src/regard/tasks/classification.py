@@ -38,7 +38,7 @@ MANY = 512  # pictures that gates are gathered from
 class ClassificationConfig(PictureSettings, RewardSettings):
     """Which pictures, how they are shown, in which batches, and what is rewarded."""
 
-    batch_size: BatchSize = 128
+    batch_size: BatchSize = 128  # pictures in a batch
 
     def __post_init__(self) -> None:
         check_settings(self, "task")

@@ -41,7 +41,7 @@ _VERSION = 2  # of what is kept: a new one makes all kept files stale
 class EncoderConfig:
     """Which encoder, and what it is shown."""
 
-    name: Literal["efficientnet_lite0", "patches"] = "efficientnet_lite0"
+    name: Literal["efficientnet_lite0", "patches"] = "efficientnet_lite0"  # which encoder
     weights: UserPath | None = None  # a file with weights; None: the published ones
     stage: Stage = 8  # efficientnet_lite0: 5 is a grid of size / 16 with 112 channels, 8 of size / 32 with 1280
     size: ViewSize = 320  # pixels of the square that it sees

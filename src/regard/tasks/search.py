@@ -28,21 +28,21 @@ Weights = NDArray[np.float32]
 class Search:
     """How to look for a translation; one beam is greedy."""
 
-    beams: Beams = 5
-    nbest: Beams = 1
+    beams: Beams = 5  # prefixes that are followed; one is greedy
+    nbest: Beams = 1  # how many results are given
     length_penalty: LengthPenalty = 1.0  # α of GNMT
     coverage_penalty: CoveragePenalty = 0.0  # β of GNMT
-    min_steps: Natural = 0
+    min_steps: Natural = 0  # tokens at least
     max_ratio: Ratio = 2.0  # at most this many target tokens a source token, and ten more
     no_repeat: Natural = 0  # n-grams that may occur once
     consensus: Sharpness | None = None  # the beam that agrees most with all, by probability to this power
     temperature: Temperature | None = None  # a number samples instead of searching
-    top_k: TopK = 0
-    top_p: TopP = 1.0
-    seed: Seed = 0
+    top_k: TopK = 0  # samples are drawn among so many; 0: all
+    top_p: TopP = 1.0  # samples are drawn among the likeliest that have this share
+    seed: Seed = 0  # of what is drawn
     replace_unknown: bool = False  # an unknown word becomes the source word with the largest weight (Luong 2015)
     places: Literal["expected", "argmax"] | None = None  # captions, hard attention: where to look; None: model.at_test
-    batch_tokens: Count = 4096
+    batch_tokens: Count = 4096  # places that are searched at once
 
     def __post_init__(self) -> None:
         check_settings(self)

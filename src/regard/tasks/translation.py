@@ -56,17 +56,17 @@ class TranslationConfig:
     """Which text, in which units, in which batches; how to search and to judge."""
 
     corpus: str = "tatoeba_plain"  # of DATASETS, or "files"
-    source: str = "en"
-    target: str = "fr"
+    source: str = "en"  # language that is translated
+    target: str = "fr"  # language into which it is translated
     source_file: UserPath | None = None  # corpus="files": two files line by line, or one with tabs
-    target_file: UserPath | None = None
+    target_file: UserPath | None = None  # the second of two files
     on_bad: Literal["error", "drop"] = "error"  # lines that are broken
     max_words: Count | None = None  # longer training sentences are left out
-    units: Literal["words", "bpe", "unigram"] = "words"
+    units: Literal["words", "bpe", "unigram"] = "words"  # what the text is cut into
     vocabulary: VocabularySize | None = None  # words: the most frequent of each side, None: all; sub-words: None: 8000
     min_count: Count = 1  # words that are rarer are unknown
     joint: bool = False  # sub-words: one model for both languages
-    lower: bool = False
+    lower: bool = False  # whether the text is lower-cased
     batch_size: BatchSize | None = None  # pairs
     batch_tokens: Count | None = 4096  # places on one side, padding included
     fit: Few | None = None  # pad lengths to multiples of this, batches to their full size: few shapes for train.capture
