@@ -119,7 +119,7 @@ def test_a_task_takes_those_of_its_kind() -> None:
 @pytest.mark.parametrize(
     ("name", "cure"),
     [
-        ("minst", "did you mean 'mnist'?"),
+        ("minst", "Did you mean 'mnist'?"),
         ("shapes", "shapes has captions."),
         ("newstest", "newstest has parallel text and nothing to train on."),
     ],

@@ -305,7 +305,7 @@ def test_a_folder_that_goes_away_ends_the_run(tmp_path: Path, how: str, step: in
             if how == "replaced":
                 folder.mkdir()
 
-    with pytest.raises(RegardError, match=r"run is gone: it was deleted or moved while the run was training: .* Cure"):
+    with pytest.raises(RegardError, match=r"run is gone: it was deleted or moved while the run was training: .* Try"):
         toy.run(folder, steps=6, log_every=2, evaluate_every=4, save_every=5, watch=watch)
     assert "end" not in told
     assert not (folder / "model.safetensors").exists()
