@@ -117,18 +117,18 @@ def test_a_task_takes_those_of_its_kind() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "cure"),
+    ("name", "advice"),
     [
         ("minst", "Did you mean 'mnist'?"),
-        ("shapes", "shapes has captions."),
-        ("newstest", "newstest has parallel text and nothing to train on."),
+        ("shapes", "Try: shapes has captions."),
+        ("newstest", "Try: newstest has parallel text and nothing to train on."),
     ],
 )
-def test_a_name_that_does_not_fit(name: str, cure: str) -> None:
+def test_a_name_that_does_not_fit(name: str, advice: str) -> None:
     with pytest.raises(ConfigError) as caught:
         choose(DATASETS, "pictures", name, setting="task.dataset", besides=("files",))
     known = ", ".join([*of_kind(DATASETS, "pictures"), "files"])
-    assert str(caught.value) == f"task.dataset: got {name!r}; expected one of {known}. Try: {cure}"
+    assert str(caught.value) == f"task.dataset: got {name!r}; expected one of {known}. {advice}"
 
 
 # ── a new one ───────────────────────────────────────────────────────────────────────────────────────────────────────
