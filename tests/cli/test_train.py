@@ -16,6 +16,7 @@ from tiny import PAIRS, SIZES, TRAIN
 from regard import api
 from regard.cli.main import main
 from regard.recipes import load_recipe
+from regard.tasks.inputs import as_bytes
 from regard.train import checkpoints
 
 RECIPE = "bahdanau/plain_en_fr"
@@ -284,7 +285,7 @@ def test_a_model_learns_where_to_look(tmp_path: Path, capsys: pytest.CaptureFixt
     pictures = model.task.held_out("test")
     wrong = 0
     for number in range(20):
-        found = model.classify(api.pixels(pictures.images[number]))
+        found = model.classify(as_bytes(pictures.images[number]))
         wrong += found.text != str(pictures.labels[number, 0].item())
     assert wrong <= 5
     assert main(["report", str(folder), "--out", str(page), "--samples", "1"]) == 0
