@@ -31,7 +31,7 @@ class Model:
 
     @property
     def entry(self) -> TaskEntry:
-        """Its task on the menu."""
+        """Gives the entry of its task on the menu TASKS."""
         return self.recipe.entry
 
     @property

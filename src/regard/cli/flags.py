@@ -10,32 +10,32 @@ OF_THEIR_OWN = {"beams": "beam", "nbest": "nbest"}  # settings, and the flags th
 
 
 def add_run(command: argparse.ArgumentParser) -> None:
-    """The run that a command works with."""
+    """Adds the run that a command works with."""
     command.add_argument("run", help="a run folder, or a model that ships with the package")
 
 
 def add_settings(command: argparse.ArgumentParser) -> None:
-    """--set, for a command that predicts."""
+    """Adds --set, for a command that predicts."""
     command.add_argument("--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE", dest="settings",
                          help="settings of a prediction, such as length_penalty=0.6 consensus=1, or draws=8; "
                          "`regard show RUN` lists them")  # fmt: skip
 
 
 def add_search(command: argparse.ArgumentParser, what: str) -> None:
-    """--beam and --nbest, for a command that searches."""
+    """Adds --beam and --nbest, for a command that searches."""
     command.add_argument("--beam", type=int, help="beams (default: the recipe's)")
     command.add_argument("--nbest", type=int, default=1, help=f"{what} (default: 1)")
 
 
 def add_files(command: argparse.ArgumentParser) -> None:
-    """--source and --target, for a command that reads the data of a run."""
+    """Adds --source and --target, for a command that reads the data of a run."""
     command.add_argument("--source", metavar="FILE", help="the text or captions that the run was trained on, where its "
                          "folder comes from another machine: paths in it are not followed")  # fmt: skip
     command.add_argument("--target", metavar="FILE", help="the second file, or the folder of the pictures")
 
 
 def add_device(command: argparse.ArgumentParser) -> None:
-    """--device."""
+    """Adds --device, for a command that computes."""
     command.add_argument("--device", default="auto", help="cpu, cuda or auto (default)")
 
 

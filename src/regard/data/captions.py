@@ -49,7 +49,7 @@ class Captions:
         return len(self.names)
 
     def pick(self, numbers: Iterable[int]) -> "Captions":
-        """Some of the pictures."""
+        """Gives some of the pictures, with their captions."""
         chosen = list(numbers)
         names, captions = tuple(self.names[n] for n in chosen), tuple(self.captions[n] for n in chosen)
         return Captions(names, captions, self.read, signature_of([self.signature, *names]), self.dropped)
@@ -128,7 +128,7 @@ class Zip:
         self._lock, self._file = threading.Lock(), None  # type: threading.Lock, zipfile.ZipFile | None
 
     def __call__(self, name: str) -> bytes:
-        """The bytes of one file."""
+        """Reads the bytes of the picture of this name."""
         with self._lock:
             try:
                 return self._open().read(name)

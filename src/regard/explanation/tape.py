@@ -36,5 +36,5 @@ class Tape(Explanation):
 
     @property
     def length(self) -> int:
-        """The number of steps."""
+        """Gives how many steps in time there are."""
         return len(next(iter(self.weights.values()), ()))

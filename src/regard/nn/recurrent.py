@@ -206,7 +206,7 @@ class StepGRU:
         return projected
 
     def __call__(self, late: Float[Tensor, "n e"], hidden: Float[Tensor, "n h"]) -> Float[Tensor, "n h"]:
-        """The next state."""
+        """Gives the state after this step."""
         if self._gates is None:
             self.project(hidden)
         assert self._gates is not None

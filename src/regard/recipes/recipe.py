@@ -60,7 +60,7 @@ class Recipe:
 
     @property
     def entry(self) -> TaskEntry:
-        """Its task on the menu."""
+        """Gives the entry of its task on the menu TASKS."""
         return task_of(self.task)
 
 

@@ -55,7 +55,7 @@ class TrainingBatches(Protocol):
     def __next__(self) -> Any: ...
 
     def state_dict(self) -> dict[str, Any]:
-        """The position, as JSON."""
+        """Gives the exact position, as what JSON can hold."""
         ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -155,7 +155,7 @@ class StoredTask:
 
     def predict(self, model: torch.nn.Module, inputs: Sequence[Any], settings: Any) -> list[list[Any]]:
         """For each input the best predictions, best first, each with `.text` and `.explanations`."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define predict(…)")
 
     def describe_model(self, model_config: Any) -> str:
         """What tells models of this task apart, in a word; nothing where their names have to."""
@@ -163,11 +163,11 @@ class StoredTask:
 
     def choose(self, split: str, count: int) -> list[int]:
         """The numbers of the examples that a report shows, the same ones every time."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define choose(…)")
 
     def examples(self, model: torch.nn.Module, split: str, numbers: Sequence[int]) -> list[Example]:
         """These elements of a split with what a model makes of them."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define examples(…)")
 
     def overviews(self, model: torch.nn.Module, split: str) -> list[Any]:
         """Explanations of the model as a whole, over many elements of a split."""
@@ -180,7 +180,7 @@ class StoredTask:
 
 @dataclass(frozen=True)
 class TaskEntry:
-    """A task on the menu."""
+    """What the menu TASKS says of a task: its name, its class, its settings and the verb that uses a model of it."""
 
     name: str
     task: type[Any]  # inherits from StoredTask
