@@ -129,7 +129,7 @@ class MultiHead(nn.Module):
             query_heads, key_heads, values, options, need_weights=need_weights, trace_as=self, heads=True
         )
         context = self.to_output(out.context.transpose(-2, -3).flatten(-2))  # [*b h q d] → [*b q (h d)]
-        return out._replace(context=context, cache=cache)
+        return AttentionOutput(context, out.weights, out.log_prob, out.entropy, cache)
 
     if TYPE_CHECKING:
         __call__ = forward
