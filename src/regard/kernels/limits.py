@@ -10,6 +10,7 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 WIDEST = 256  # features and value width
 WIDEST_SINGLE = 2048  # the same, for one query
 EVERYWHERE = 1 << 30  # a window without end
+HAS_TRITON = importlib.util.find_spec("triton") is not None  # asked once: a search of the path for every call is slow
 
 
 def width_limit(num_queries: int) -> int:
@@ -35,7 +36,7 @@ def reasons_against_triton(
     ['values are torch.float64, not float32, bfloat16 or float16', 'values are 300 wide, more than 256']
     """
     reasons = []
-    if importlib.util.find_spec("triton") is None:
+    if not HAS_TRITON:
         reasons.append("triton is not installed")
     kind = torch.device(device).type
     if kind != "cuda" and not (kind == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"):
