@@ -1,7 +1,7 @@
 # Commands on a fresh machine with Python ≥ 3.11 and make:
 #   make demo       set-up, then the main job on embedded data
 #   make test       set-up, then all checks and tests, without the slow ones
-#   make test-all   the same and the slow ones, and the wheel in a new environment: half an hour more
+#   make test-all   the same and the slow ones, with coverage of the whole package, and the wheel in a new environment: an hour
 .PHONY: demo test test-all lint style bench setup format clean help
 .DEFAULT_GOAL := help
 
@@ -13,6 +13,7 @@ TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
 HOOK := --jaxtyping-packages=regard,beartype.beartype
 CORE := tests/score tests/align tests/attention
 COVER := --cov=regard --cov-report=  # of the core alone: counting lines takes a third of the time
+COVER_ALL := --cov=regard --cov-config=tests/coverage.toml --cov-report=
 
 help:
 	@sed -n '1,4s/^# *//p' Makefile
@@ -41,9 +42,11 @@ test: $(READY) style
 	$(TEST) $(HOOK) -m "not bare and not gpu and not slow" $(CORE:%=--ignore=%)
 	$(TEST) -m "bare and not gpu and not slow" $$(grep -rl --include='test_*.py' 'pytest.mark.bare' tests)
 
-test-all: test
-	$(TEST) $(HOOK) -m "slow and not bare and not gpu" tests || test $$? -eq 5  # 5: there is none
-	$(TEST) -m "slow and bare and not gpu" tests || test $$? -eq 5
+test-all: $(READY) style
+	@rm -f .coverage .coverage.*
+	$(TEST) $(HOOK) $(COVER_ALL) -m "not bare and not gpu"
+	$(TEST) $(COVER_ALL) --cov-append -m "bare and not gpu" $$(grep -rl --include='test_*.py' 'pytest.mark.bare' tests)
+	@$(BIN)/python -m coverage report --rcfile=tests/coverage.toml --fail-under=90
 	$(BIN)/python tools/check_wheel.py
 
 lint: $(READY) style
