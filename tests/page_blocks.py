@@ -63,7 +63,7 @@ def add(root: Path, path: str, language: str, text: str) -> None:
 
 def run_tests(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run tests of a copy of the project in a process of its own, which sees this copy alone."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header", *arguments]
+    command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "--no-header", *arguments]
     variables = os.environ | {"PYTHONPATH": str(root / "src")}
     return subprocess.run(command, cwd=root, env=variables, capture_output=True, text=True, check=False)
 

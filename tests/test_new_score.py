@@ -49,7 +49,7 @@ def test_the_page_names_every_file_that_is_touched() -> None:
 def test_the_tests_of_all_scores_take_it_in(project: Path) -> None:
     """A choice of its tests from every file: the whole product of scores and alignments would take minutes."""
     chosen = "(manhattan or Manhattan) and not (monotonic or hard or entmax or sigmoid or share or normalize)"
-    outcome = run_tests(project, *ALL_SCORES, "-k", chosen, "-v")
+    outcome = run_tests(project, *ALL_SCORES, "-k", chosen)
     assert outcome.returncode == 0, outcome.stdout[-3000:]
     missing = [file for file in ALL_SCORES if f"{file}::" not in outcome.stdout]
     assert not missing, f"no test of Manhattan in {missing}"
