@@ -1,11 +1,15 @@
-"""What every test shares: one seed, a cache folder of its own, and no GPU unless there is one."""
+"""What every test shares: one seed, a cache folder of its own, and no GPU unless there is one; `import examples_of`."""
 
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +38,9 @@ def random_explanations() -> Callable[[int], dict[str, Any]]:
 
 
 def _random_explanations(seed: int) -> dict[str, Any]:
-    from regard.explanation import EdgeWeights, Gates, Hops, Matrix, Path, Places, Tape
+    from examples_of import mirror_of
+
+    from regard.explanation import EXPLANATIONS, EdgeWeights, Gates, Hops, Matrix, Path, Places, Tape
 
     rng = np.random.default_rng(seed)
 
@@ -56,7 +62,7 @@ def _random_explanations(seed: int) -> dict[str, Any]:
     points = rng.random((number, 2)) * (np.array(image.shape[:2]) - 1)
     classes = count(1)
     [title, layer] = labels(2)
-    return {
+    examples = {
         "matrix": Matrix(rng.random((*heads, rows, columns)), labels(rows), labels(columns), layer, title),
         "path": Path(image, rng.uniform(-1, 1, (steps, 2)), count(1), count(1), layer, title),
         "places": Places(
@@ -74,3 +80,4 @@ def _random_explanations(seed: int) -> dict[str, Any]:
         "hops": Hops(rng.random((rows, slots)), labels(slots), list(range(0, slots, 2)), *labels(2), title),
         "tape": Tape({name: rng.random((steps, count())) for name in ("read 0", "write 0")}, labels(steps), title),
     }  # fmt: skip
+    return examples | {kind: mirror_of(kind).random_example(rng) for kind in EXPLANATIONS if kind not in examples}

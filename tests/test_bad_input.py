@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from examples_of import SCORE_EXAMPLES
 
 from regard import Attention, Mask, MultiHead, attend, lookup, trace
 from regard.align import (
@@ -307,6 +308,19 @@ def test_mistake(case: str) -> None:
     act, kind, text = TABLE[case]
     with pytest.raises(kind, match=re.escape(text)):
         act()
+
+
+@pytest.mark.parametrize("side", ["query", "keys"])
+@pytest.mark.parametrize("name", SCORE_EXAMPLES)
+def test_every_score_refuses_a_wrong_width(name: str, side: str) -> None:
+    """With what it got, what it expected, and a cure; a score that does not look at the keys takes any."""
+    score = SCORE_EXAMPLES[name](8)
+    query, keys = (NARROW[:, :3], Y) if side == "query" else (X, NARROW)
+    if score.depends_on_place and side == "keys":
+        assert attend(query, keys, keys, score=score).weights.shape == (2, 3, 5)
+        return
+    with pytest.raises(ShapeError, match=r"width.*: got .*6.*; expected .*\. Try: "):
+        attend(query, keys, keys, score=score)
 
 
 def test_nothing_is_recorded_by_a_failed_call() -> None:

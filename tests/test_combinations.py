@@ -1,100 +1,38 @@
 """Every score × every alignment × every kind of mask × every dtype: the promise of the library, in one table."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
+from examples_of import ALIGN_EXAMPLES, aligns, scores
 from torch import Tensor, nn
 
 from regard import Attention, Mask, attend
-from regard.align import (
-    ALIGNS,
-    Align,
-    Entmax,
-    Hard,
-    LocalMonotonic,
-    LocalPredictive,
-    Monotonic,
-    Normalize,
-    Share,
-    Sigmoid,
-    Softmax,
-    Sparsemax,
-    TopK,
-)
-from regard.score import (
-    SCORES,
-    Additive,
-    Concat,
-    Concatenation,
-    Cosine,
-    Distance,
-    Dot,
-    General,
-    GraphAdditive,
-    Location,
-    LocationAware,
-    Projected,
-    ProjectedAdditive,
-    ScaledDot,
-    Score,
-)
+from regard.align import ALIGNS, Entmax, Hard
+from regard.score import SCORES, Cosine, Distance, Location
 
 pytestmark = pytest.mark.bare  # so many calls: the shape hook has its turn in the tests of each part
 
 B, H, Q, K, D, V = 2, 2, 4, 5, 6, 3
 
-SCORE_MAKERS: dict[str, Callable[[], Score]] = {
-    "dot": Dot,
-    "scaled_dot": ScaledDot,
-    "general": lambda: General(D, D),
-    "additive": lambda: Additive(D, D, 7),
-    "concat": lambda: Concat(D, D, 7),
-    "projected_additive": lambda: ProjectedAdditive(D),
-    "graph_additive": lambda: GraphAdditive(D),
-    "concatenation": lambda: Concatenation(D),
-    "cosine": lambda: Cosine(4.0, learned=True),
-    "location": lambda: Location(D, K),
-    "location_short": lambda: Location(D, K - 2),
-    "location_aware": lambda: LocationAware(D, D, 7, filters=2, width=3),
-    "distance_inverse": Distance,
-    "distance_gaussian": lambda: Distance("gaussian", bandwidth=2.0),
-    "projected_cosine": lambda: Projected(Cosine(2.0), D, D, 4),
-    "distance_log": lambda: Distance("inverse", log=True),
-}  # fmt: skip
-ALIGN_MAKERS: dict[str, Callable[[], Align]] = {
-    "softmax": lambda: Softmax(0.7),
-    "sparsemax": Sparsemax,
-    "entmax": lambda: Entmax(1.5),
-    "entmax_1.3": lambda: Entmax(1.3),
-    "entmax_learned": lambda: Entmax(1.4, learned=True),
-    "normalize": Normalize,
-    "share": Share,
-    "sigmoid": lambda: Sigmoid(-1.0),
-    "top_k": lambda: TopK(2),
-    "hard_argmax": Hard,
-    "hard_straight_through": lambda: Hard("straight_through"),
-    "hard_gumbel": lambda: Hard("gumbel", temperature=0.5),
-    "hard_gumbel_straight_through": lambda: Hard("gumbel_straight_through"),
-    "hard_sample": lambda: Hard("sample"),
-    "local_monotonic": lambda: LocalMonotonic(window=2),
-    "local_predictive": lambda: LocalPredictive(D, window=3),
-    "monotonic": lambda: Monotonic(noise=0.0),
-}
-SMOOTH = [
-    "softmax",
-    "entmax",
-    "entmax_1.3",
-    "entmax_learned",
-    "normalize",
-    "share",
-    "sigmoid",
-    "local_monotonic",
-    "monotonic",
-    "sparsemax",
-]
-SUMS_TO_ONE = {"softmax", "sparsemax", "entmax", "entmax_1.3", "entmax_learned", "top_k", "hard_argmax",
-               "hard_straight_through", "hard_gumbel", "hard_gumbel_straight_through", "hard_sample"}  # fmt: skip
+SCORE_MAKERS = scores(
+    D,
+    cosine_learned=lambda: Cosine(4.0, learned=True),
+    location_short=lambda: Location(D, K - 2),
+    distance_log=lambda: Distance("inverse", log=True),
+)
+ALIGN_MAKERS = aligns(
+    D,
+    entmax_near_softmax=lambda: Entmax(1.3),
+    entmax_learned=lambda: Entmax(1.4, learned=True),
+    hard_straight_through=lambda: Hard("straight_through"),
+    hard_gumbel=lambda: Hard("gumbel", temperature=0.5),
+    hard_gumbel_straight_through=lambda: Hard("gumbel_straight_through"),
+    hard_sample=lambda: Hard("sample"),
+)
+SMOOTH = [name for name, example in ALIGN_EXAMPLES.items() if example.is_smooth]
+SMOOTH += ["entmax_near_softmax", "entmax_learned"]
+SUMS_TO_ONE = {name for name, example in ALIGN_EXAMPLES.items() if example.sums_to_one}
+SUMS_TO_ONE |= {name for name in ALIGN_MAKERS if name not in ALIGN_EXAMPLES}  # every variant above
+IN_ANY_ORDER = [name for name, make in SCORE_MAKERS.items() if not (make().depends_on_place or make().needs)]
 MASKS: dict[str, Mask | None] = {
     "none": None,
     "padding": Mask.padding([3, 5]),
@@ -210,7 +148,7 @@ def test_padding_and_batch_change_nothing(score: str, align: str) -> None:
 
 
 @pytest.mark.parametrize("align", [name for name in ALIGN_MAKERS if "local" not in name and name != "monotonic"])
-@pytest.mark.parametrize("score", [name for name in SCORE_MAKERS if "location" not in name])
+@pytest.mark.parametrize("score", IN_ANY_ORDER)
 def test_order_of_keys_does_not_matter(score: str, align: str) -> None:
     layer = Attention(SCORE_MAKERS[score](), ALIGN_MAKERS[align]()).double().eval()
     query, keys, values = inputs(torch.float64)

@@ -4,53 +4,19 @@ import copy
 
 import pytest
 import torch
+from examples_of import aligns, scores
 from torch import Tensor, nn
 
 from regard import Attention, Mask, MultiHead, attend, trace
-from regard.align import (
-    Align,
-    Entmax,
-    Hard,
-    LocalMonotonic,
-    LocalPredictive,
-    Monotonic,
-    Normalize,
-    Share,
-    Sigmoid,
-    Softmax,
-    Sparsemax,
-    TopK,
-)
+from regard.align import Align, Entmax, Hard, Monotonic, Softmax, Sparsemax
 from regard.attention import ALiBi, Cache, EdgeAttention, Position, Relative, Rotary
-from regard.score import (
-    Additive,
-    Concat,
-    Concatenation,
-    Cosine,
-    Distance,
-    Dot,
-    Edges,
-    General,
-    GraphAdditive,
-    Location,
-    LocationAware,
-    Projected,
-    ProjectedAdditive,
-    ScaledDot,
-    Score,
-)
+from regard.score import Additive, Cosine, Distance, Dot, Edges, GraphAdditive, Score
 
 pytestmark = [pytest.mark.bare, pytest.mark.no_cover]  # measuring lines makes compilation crawl
 
-SCORES: list[Score] = [
-    Dot(), ScaledDot(), General(4, 4), Additive(4, 4, 5), Concat(4, 4, 5), Cosine(2.0), Cosine(2.0, learned=True),
-    Projected(Dot(), 4, 4, 3), Location(4, 8), LocationAware(4, 4, 5, filters=2, width=3), Distance(),
-    Distance("gaussian", log=True), ProjectedAdditive(4), GraphAdditive(4), Concatenation(4),
-]  # fmt: skip
-ALIGNS: list[Align] = [
-    Softmax(), Softmax(0.5), Sparsemax(), Entmax(1.5), Entmax(1.3), Entmax(1.5, learned=True), Normalize(), Sigmoid(),
-    Share(), TopK(2), Hard(), Hard("sample"), LocalMonotonic(1), LocalPredictive(4, window=2), Monotonic(noise=0.0),
-]  # fmt: skip
+SCORES = [make() for make in scores(4).values()] + [Cosine(2.0, learned=True), Distance("gaussian", log=True)]
+ALIGNS = [make() for make in aligns(4).values()]
+ALIGNS += [Softmax(), Entmax(1.3), Entmax(1.5, learned=True), Hard("sample")]
 
 
 def describe(part: object) -> str:

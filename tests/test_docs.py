@@ -1,4 +1,7 @@
-"""Every Python block of the pages runs, in order, in one namespace for each page; links, names and tables are true."""
+"""Every Python block of the pages runs, in order, in one namespace for each page; links, names and tables are true.
+
+Blocks that bear the name of a file are what a contributor adds: `tests/test_new_score.py` and others run those.
+"""
 
 import doctest
 import importlib.util
@@ -10,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from page_blocks import files_to_touch, section
 
 from regard.recipes import RECIPES, ledger, table
 from regard.train import Train
@@ -19,8 +23,6 @@ CARDS = sorted((ROOT / "src" / "regard" / "recipes" / "shipped").glob("*/card.md
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md")),
          *CARDS]  # fmt: skip
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-PICTURES = ("ram", "dram", "dt_ram", "senet", "nonlocal", "show_attend_tell")
-SMALL = ("ram/mini", "show_attend_tell/shapes", "dt_ram/cluttered60")  # not run, or to try things with
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
@@ -42,6 +44,18 @@ def test_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             assert result.failed == 0, "".join(report)
         else:
             exec(compile(match[1], where, "exec"), names)
+
+
+@pytest.mark.parametrize(("what", "most"), [
+    ("a score", 5), ("an alignment", 5), ("a model for a task that is there", 8), ("a task", 6), ("a data set", 4),
+    ("a command", 5), ("a kind of explanation", 7),
+])  # fmt: skip
+def test_few_files_are_touched(what: str, most: int) -> None:
+    """As many as the table of CONTRIBUTING says, and every one that is there already exists."""
+    [row] = [line for line in section("Files to touch").splitlines() if line.startswith(f"| {what} |")]
+    paths = files_to_touch(what)
+    assert int(row.split("|")[2]) == len(paths) <= most
+    assert all((ROOT / path).exists() for path in paths if "<" not in path)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
@@ -87,8 +101,8 @@ def test_the_readme_shows_the_lines_of_the_list(maker: ModuleType, capsys: pytes
     assert main(["list"]) == 0
     listed = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if "/" in line.split(" ")[0]}
     rows = [row.strip("|").split(" | ") for row in block[0].splitlines() if row.startswith("| `")]
-    pictures = [name for name in RECIPES if name.split("/")[0] in PICTURES and name not in SMALL]
-    assert {name.strip("` ").partition("@")[0] for name, *_ in rows} == set(pictures)
+    pictures = {name for name, build in RECIPES.items() if build().entry.name != "translation"}
+    assert {name.strip("` ").partition("@")[0] for name, *_ in rows} == {n for n in pictures if ledger.variants(n)}
     for name, _, *cells in rows:
         line = listed[name.strip("` ")]
         for cell in cells[:-2]:  # figures, and what is published; parameters and updates are not in the list

@@ -2,52 +2,18 @@
 
 import pytest
 import torch
+from examples_of import aligns, scores
 from torch import Tensor
 
 from regard import Attention, Mask, MultiHead, attend, trace
-from regard.align import (
-    Align,
-    Entmax,
-    Hard,
-    LocalMonotonic,
-    LocalPredictive,
-    Monotonic,
-    Normalize,
-    Share,
-    Sigmoid,
-    Softmax,
-    Sparsemax,
-    TopK,
-)
+from regard.align import Align, Entmax, Hard, Normalize, Share, Softmax, Sparsemax, TopK
 from regard.attention import ALiBi, Cache, EdgeAttention, Relative, Rotary
-from regard.score import (
-    Additive,
-    Concat,
-    Concatenation,
-    Cosine,
-    Distance,
-    Dot,
-    Edges,
-    General,
-    GraphAdditive,
-    Location,
-    LocationAware,
-    ProjectedAdditive,
-    ScaledDot,
-    Score,
-)
+from regard.score import Cosine, Dot, Edges, General, GraphAdditive, ScaledDot, Score
 
 pytestmark = [pytest.mark.gpu, pytest.mark.bare]
 
-SCORES: list[Score] = [
-    Dot(), ScaledDot(), General(16, 16), Additive(16, 16, 8), Concat(16, 16, 8), Cosine(2.0), Location(16, 32),
-    LocationAware(16, 16, 8, filters=2, width=3), Distance(), Distance("gaussian", bandwidth=4.0),
-    ProjectedAdditive(16), GraphAdditive(16), GraphAdditive(16, num_heads=4), Concatenation(16),
-]  # fmt: skip
-ALIGNS: list[Align] = [
-    Softmax(), Sparsemax(), Entmax(1.5), Entmax(1.3, learned=True), Normalize(), Share(), Sigmoid(), TopK(2),
-    Hard("sample"), Hard("gumbel"), LocalMonotonic(3), LocalPredictive(16, window=4), Monotonic(noise=0.0),
-]  # fmt: skip
+SCORES = [make() for make in scores(16).values()] + [GraphAdditive(16, num_heads=4)]
+ALIGNS = [make() for make in aligns(16).values()] + [Entmax(1.3, learned=True), Hard("sample"), Hard("gumbel")]
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 
 

@@ -1,7 +1,6 @@
 """The task of CONTRIBUTING, put on the menus by one entry each, can do all that a user can ask of a task."""
 
 import json
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from page_blocks import as_module, python_block
 
 from regard import api
 from regard.cli.main import main
@@ -20,32 +20,14 @@ from regard.train import Train
 
 pytestmark = pytest.mark.bare  # its functions have no types, so that the page stays short
 
-PAGE = Path(__file__).parents[1] / "CONTRIBUTING.md"
 NAME = "counting/small"
-
-
-def block(first_words: str) -> str:
-    """The block of code on the page that begins with, or holds, these words."""
-    code = next(text for text in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL) if first_words in text)
-    return str(code)
-
-
-def module(name: str, code: str, folder: Path) -> ModuleType:
-    """The code as a module from a file, so that its source can be read."""
-    path = folder / f"{name}.py"
-    path.write_text(code)
-    made = ModuleType(name)
-    made.__file__ = str(path)
-    sys.modules[name] = made
-    exec(compile(code, str(path), "exec"), made.__dict__)
-    return made
 
 
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, ModuleType]]:
     folder = tmp_path_factory.mktemp("toy")
     names = {"toy_task": '"""Counting', "toy_model": "class CounterConfig"}
-    yield {name: module(name, block(words), folder) for name, words in names.items()}
+    yield {name: as_module(name, python_block(words), folder / f"{name}.py") for name, words in names.items()}
     for name in names:
         del sys.modules[name]
 

@@ -3,9 +3,9 @@
     python tools/make_ledger.py            rewrite what is stale, and name it
     python tools/make_ledger.py --check    change nothing; exit status 1 if a page is stale
 
-A table stands between `<!-- ledger: recipe, recipe -->` and `<!-- end -->`; `all` stands for every recipe. Variants
-of a recipe (results/RECIPE@VARIANT.json) follow it. README has a short one, `<!-- lines: recipe, recipe -->`: the
-lines of `regard list`.
+A table stands between `<!-- ledger: recipe, recipe -->` and `<!-- end -->`; `all` stands for every recipe that has
+results. Variants of a recipe (results/RECIPE@VARIANT.json) follow it. README has a short one,
+`<!-- lines: recipe, recipe -->`: the lines of `regard list`.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from regard.base import write_atomically
 from regard.recipes import RECIPES, overview, table
+from regard.recipes.ledger import variants
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"(<!-- (?P<kind>ledger|lines): (?P<names>.*?) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -32,7 +33,9 @@ def rewritten(text: str) -> str:
 
 def made(kind: str, names: str) -> str:
     """The table of these recipes: all that was run, or their lines in `regard list`."""
-    chosen = list(RECIPES) if names.strip() == "all" else [name.strip() for name in names.split(",")]
+    chosen = [name.strip() for name in names.split(",")]
+    if chosen == ["all"]:  # the pages of the papers name those without results too
+        chosen = [name for name in RECIPES if variants(name)]
     if unknown := [name for name in chosen if name not in RECIPES]:
         raise SystemExit(f"there is no recipe {unknown[0]!r}")
     recipes = {name: RECIPES[name]() for name in chosen}

@@ -4,20 +4,17 @@ import math
 
 import pytest
 import torch
+from examples_of import ALIGN_EXAMPLES, edge_aligns
 from torch import Tensor
 
 from regard.align import (
-    ALIGNS,
     Align,
     Alignment,
     Entmax,
     Hard,
     LocalMonotonic,
     Monotonic,
-    Normalize,
     Segments,
-    Share,
-    Sigmoid,
     Softmax,
     Sparsemax,
     TopK,
@@ -25,24 +22,18 @@ from regard.align import (
 from regard.align.segment import ROWS
 from regard.base import ConfigError, MaskError, ShapeError
 
-MAKE = {
-    "softmax": Softmax,
-    "cold": lambda: Softmax(0.1),
-    "hot": lambda: Softmax(50.0),
-    "sparsemax": Sparsemax,
-    "entmax": Entmax,
-    "entmax_1.3": lambda: Entmax(1.3),
-    "entmax_2": lambda: Entmax(2.0),
-    "entmax_learned": lambda: Entmax(1.7, learned=True),
-    "normalize": Normalize,
-    "share": Share,
-    "sigmoid": lambda: Sigmoid(-0.5),
-    "top_k": lambda: TopK(2),
-    "top_k_sparsemax": lambda: TopK(2, base=Sparsemax()),
-    "hard": Hard,
-}
+MAKE = edge_aligns(
+    4,
+    cold=lambda: Softmax(0.1),
+    hot=lambda: Softmax(50.0),
+    entmax_near_softmax=lambda: Entmax(1.3),
+    entmax_2=lambda: Entmax(2.0),
+    entmax_learned=lambda: Entmax(1.7, learned=True),
+    top_k_sparsemax=lambda: TopK(2, base=Sparsemax()),
+)
 every_align = pytest.mark.parametrize("name", MAKE)
-SUM_TO_ONE = ["softmax", "cold", "sparsemax", "entmax", "entmax_1.3", "entmax_2", "entmax_learned", "top_k", "hard"]
+SUM_TO_ONE = [name for name, example in ALIGN_EXAMPLES.items() if example.sums_to_one and example.over_edges]
+SUM_TO_ONE += ["cold", "entmax_near_softmax", "entmax_2", "entmax_learned"]
 
 
 def random_segments(num_edges: int, num_rows: int, seed: int = 0) -> Segments:
@@ -59,10 +50,10 @@ def by_rows(align: Align, scores: Tensor, segments: Segments, mask: Tensor | Non
     return weights
 
 
-def test_every_alignment_that_does_not_look_at_places_has_an_edge_form() -> None:
-    assert {type(make()) for make in MAKE.values()} == {kind for kind in ALIGNS.values() if kind.has_edge_form}
-    without = {name for name, kind in ALIGNS.items() if not kind.has_edge_form}
-    assert without == {"local_monotonic", "local_predictive", "monotonic"}
+@pytest.mark.parametrize("name", ALIGN_EXAMPLES)
+def test_an_alignment_has_an_edge_form_where_its_page_says_so(name: str) -> None:
+    example = ALIGN_EXAMPLES[name]
+    assert example(4).has_edge_form == example.over_edges
 
 
 @every_align

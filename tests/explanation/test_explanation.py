@@ -2,6 +2,7 @@ import json
 
 import numpy as np
 import pytest
+from examples_of import mirror_of
 
 from regard.base import RegardError, ShapeError, parse_json
 from regard.explanation import EXPLANATIONS, EdgeWeights, Gates, Hops, Matrix, Path, Places, Tape
@@ -16,6 +17,7 @@ WHOLE = {
     "hops": Hops([[0.5, 0.5]], ["a", "b"], marked=[1], question="q", answer="a"),
     "tape": Tape({"read 0": [[0.5, 0.5]]}, steps=["x"]),
 }
+WHOLE |= {kind: mirror_of(kind).EXAMPLE for kind in EXPLANATIONS if kind not in WHOLE}
 
 
 @pytest.mark.parametrize("seed", range(40))

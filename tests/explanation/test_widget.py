@@ -1,10 +1,11 @@
 import re
+from dataclasses import dataclass
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 
-from regard.explanation import EXPLANATIONS, Explanation, Matrix, Places
+from regard.explanation import Explanation, Matrix, Places
 from regard.explanation.svg import SHADES
 from regard.explanation.widget import LEVELS, figure, map_figure, matrix_figure, read, widget
 
@@ -52,14 +53,30 @@ def test_every_kind_shows_itself_without_matplotlib(seed, random_explanations):
         assert "nan" not in re.sub(r"base64,[^\"]*", "", text).lower().split("<script>")[0].split("</style>")[1]
 
 
-def test_a_kind_without_a_widget_is_refused():
+def test_a_kind_without_a_picture_of_itself_is_shown_as_a_table():
+    @dataclass(frozen=True, eq=False)
     class Other(Explanation):
         kind = "other"
-        title = ""
+        numbers: np.ndarray
+        image: np.ndarray
+        parts: dict
+        words: tuple
+        share: float
+        title: str = EVIL
 
-    with pytest.raises(ValueError, match="this kind of explanation has no widget: got 'other'"):
-        widget(Other())
-    assert set(EXPLANATIONS) >= {"matrix", "places"}
+        def __post_init__(self):
+            pass
+
+    numbers = np.array([[0.25, 0.5]])
+    text = widget(Other(numbers, np.zeros((1, 1, 3), dtype=np.uint8), {EVIL: numbers[:, :0]}, ("a", EVIL), 1 / 3))
+    cells = re.findall(r"<td>(.*?)</td>", text)
+    assert EVIL not in text
+    assert cells[0] == "1 × 2 numbers from 0.25 to 0.5"
+    assert cells[1].startswith('<img src="data:image/png;base64,')
+    assert cells[2].endswith(": 1 × 0 numbers")
+    assert cells[3].startswith("a, ")
+    assert cells[4] == "0.333"
+    Page(text)  # every element that is opened is closed
 
 
 def test_a_matrix_has_its_weights_in_thousandths_and_a_chooser():

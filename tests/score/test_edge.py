@@ -4,45 +4,19 @@ import math
 
 import pytest
 import torch
+from examples_of import SCORE_EXAMPLES, edge_scores
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from regard.score import (
-    SCORES,
-    Additive,
-    Concat,
-    Concatenation,
-    Cosine,
-    Distance,
-    Dot,
-    Edges,
-    General,
-    GraphAdditive,
-    Location,
-    LocationAware,
-    Projected,
-    ProjectedAdditive,
-    ScaledDot,
-    Score,
-)
+from regard.score import Cosine, Distance, Edges, GraphAdditive, Location, Projected, Score
 
-MAKE = {
-    "dot": Dot,
-    "scaled_dot": ScaledDot,
-    "general": lambda: General(4, 4),
-    "additive": lambda: Additive(4, 4, 6),
-    "concat": lambda: Concat(4, 4, 6),
-    "projected_additive": lambda: ProjectedAdditive(4),
-    "graph_additive": lambda: GraphAdditive(4),
-    "concatenation": lambda: Concatenation(4),
-    "cosine": lambda: Cosine(3.0, learned=True),
-    "location": lambda: Location(4, 5),
-    "distance": lambda: Distance("gaussian"),
-    "distance_inverse": Distance,
-    "distance_log": lambda: Distance("inverse", log=True),
-    "projected": lambda: Projected(Cosine(2.0), 4, 4, 3),
-    "projected_halves": lambda: Projected(GraphAdditive(3), 4, 4, 3),
-}
+MAKE = edge_scores(
+    4,
+    cosine_learned=lambda: Cosine(3.0, learned=True),
+    distance_log=lambda: Distance("inverse", log=True),
+    location_short=lambda: Location(4, 5),
+    projected_halves=lambda: Projected(GraphAdditive(3), 4, 4, 3),
+)
 every_score = pytest.mark.parametrize("name", MAKE)
 
 
@@ -53,9 +27,10 @@ def random_edges(num_queries: int, num_keys: int, share: float = 0.4, seed: int 
     return Edges.of(pairs[:, torch.randperm(pairs.shape[1], generator=generator)], num_queries, num_keys)
 
 
-def test_every_score_but_one_with_history_has_an_edge_form() -> None:
-    assert {type(make()) for make in MAKE.values()} == {kind for kind in SCORES.values() if kind is not LocationAware}
-    assert not LocationAware.has_edge_form
+@pytest.mark.parametrize("name", SCORE_EXAMPLES)
+def test_a_score_has_an_edge_form_where_its_page_says_so(name: str) -> None:
+    example = SCORE_EXAMPLES[name]
+    assert example(4).has_edge_form == example.over_edges
 
 
 @every_score

@@ -4,47 +4,20 @@ import copy
 
 import pytest
 import torch
+from examples_of import SCORE_EXAMPLES, scores, without_row
 
-from regard.base import ConfigError
-from regard.score import (
-    SCORES,
-    Additive,
-    Concat,
-    Concatenation,
-    Cosine,
-    Distance,
-    Dot,
-    General,
-    GraphAdditive,
-    Location,
-    LocationAware,
-    Prepared,
-    Projected,
-    ProjectedAdditive,
-    ScaledDot,
-    Score,
+from regard.base import ConfigError, ShapeError
+from regard.score import SCORES, Additive, Concat, Cosine, Distance, General, Location, LocationAware, Prepared, Score
+
+MAKE = scores(
+    4, cosine_learned=lambda: Cosine(3.0, learned=True), location_aware_small=lambda: LocationAware(4, 4, 6, width=3)
 )
-
-MAKE = {
-    "dot": Dot,
-    "scaled_dot": ScaledDot,
-    "general": lambda: General(4, 4),
-    "additive": lambda: Additive(4, 4, 6),
-    "concat": lambda: Concat(4, 4, 6),
-    "projected_additive": lambda: ProjectedAdditive(4),
-    "graph_additive": lambda: GraphAdditive(4),
-    "concatenation": lambda: Concatenation(4),
-    "cosine": lambda: Cosine(3.0, learned=True),
-    "location": lambda: Location(4, 7),
-    "location_aware": lambda: LocationAware(4, 4, 6, filters=3, width=3),
-    "distance": lambda: Distance("gaussian"),
-    "projected": lambda: Projected(Dot(), 4, 4, 3),
-}
 every_score = pytest.mark.parametrize("name", MAKE)
 
 
-def test_every_registered_score_is_tested() -> None:
-    assert {name: type(make()) for name, make in MAKE.items()} == SCORES
+def test_every_score_of_the_menu_has_a_row_on_its_page() -> None:
+    missing = without_row(SCORES, SCORE_EXAMPLES.values())
+    assert not missing, f"docs/scores.md has no row for {', '.join(missing)}, so the tests of all scores leave it out"
 
 
 @every_score
@@ -81,14 +54,36 @@ def test_one_module_serves_two_memories_in_turn(name: str) -> None:
         torch.testing.assert_close(score(query, two), other(query, second))
 
 
-@every_score
-def test_dot_form_equals_compare(name: str) -> None:
-    score, query = MAKE[name](), torch.randn(2, 3, 4)
+@pytest.mark.parametrize("name", SCORE_EXAMPLES)
+def test_fused_form_is_what_its_page_says_and_equals_compare(name: str) -> None:
+    example, query = SCORE_EXAMPLES[name], torch.randn(2, 3, 4)
+    score = example(4)
     keys = score.prepare(torch.randn(2, 5, 4)).keys
-    assert score.is_dot == (name in {"dot", "scaled_dot", "general", "cosine", "projected"})
+    assert (score.is_dot, score.is_additive) == (example.fused == "dot", example.fused == "additive")
     if score.is_dot:
-        form = score.as_dot(query, keys)
-        torch.testing.assert_close(form.scale * form.query @ form.keys.mT, score.compare(query, keys))
+        dot_form = score.as_dot(query, keys)
+        torch.testing.assert_close(dot_form.scale * dot_form.query @ dot_form.keys.mT, score.compare(query, keys))
+    if score.is_additive:
+        form = score.as_additive(query, keys)
+        sums = torch.tanh(form.query.unsqueeze(-2) + form.keys.unsqueeze(-3))
+        torch.testing.assert_close(sums @ form.v, score.compare(query, keys))
+
+
+@pytest.mark.parametrize("name", SCORE_EXAMPLES)
+def test_widths_are_what_its_page_says(name: str) -> None:
+    example, query, keys = SCORE_EXAMPLES[name], torch.randn(2, 3, 4), torch.randn(2, 5, 6)
+    if example.any_widths:
+        assert example(4, 6)(query, keys).shape == (2, 3, 5)
+    else:
+        with pytest.raises(ShapeError):
+            example(4)(query, keys)
+
+
+@pytest.mark.parametrize("key_dim", [4, 6])
+@pytest.mark.parametrize("name", [name for name in SCORES if name != "projected"])
+def test_a_score_is_built_for_any_widths(name: str, key_dim: int) -> None:
+    score = SCORES[name].for_widths(4, key_dim, hidden_dim=3, max_keys=9)
+    assert score(torch.randn(2, 3, 4), torch.randn(2, 5, key_dim)).shape == (2, 3, 5)
 
 
 @every_score
@@ -114,10 +109,11 @@ def test_leading_axes_equal_a_loop(name: str, lead: tuple[int, ...]) -> None:
     torch.testing.assert_close(score(query, keys), torch.stack(rows).reshape(*lead, 3, 5))
 
 
-@pytest.mark.parametrize("name", sorted(set(MAKE) - {"location"}))
-def test_permuting_keys_permutes_scores(name: str) -> None:
-    score, query, keys, order = MAKE[name](), torch.randn(3, 4), torch.randn(5, 4), torch.randperm(5)
-    torch.testing.assert_close(score(query, keys[order]), score(query, keys)[:, order])
+@every_score
+def test_permuting_keys_permutes_scores_unless_their_place_counts(name: str) -> None:
+    score, query, keys, order = MAKE[name](), torch.randn(3, 4), torch.randn(5, 4), torch.tensor([1, 2, 3, 4, 0])
+    permuted, expected = score(query, keys[order]), score(query, keys)[:, order]
+    assert torch.allclose(permuted, expected, rtol=1e-4, atol=1e-5) != score.depends_on_place
 
 
 @every_score
@@ -156,4 +152,5 @@ def test_settings_out_of_range_are_refused(make: type) -> None:
 
 @every_score
 def test_repr_names_the_class(name: str) -> None:
-    assert repr(MAKE[name]()).startswith(SCORES[name].__name__ + "(")
+    score = MAKE[name]()
+    assert repr(score).startswith(type(score).__name__ + "(")

@@ -27,6 +27,8 @@ class Align(nn.Module):
 
     `align.on_edges(scores, segments)` does the same for scores [*b e] of an edge list. An alignment that can do it, as
     the place of a key does not matter to it, writes `align_edges`.
+
+    Models choose an alignment by its name: `for_queries` builds it.
     """
 
     needs: tuple[str, ...] = ()
@@ -37,6 +39,14 @@ class Align(nn.Module):
         super().__init_subclass__()
         newest = next((kind for kind in cls.__mro__ if {"align_edges", "forward"} & set(vars(kind))), Align)
         cls.has_edge_form = newest is not Align and "align_edges" in vars(newest)
+
+    @classmethod
+    def for_queries(cls, query_dim: int, *, window: int) -> "Align":
+        """The alignment for queries of this width, as the settings of a model choose it by name.
+
+        An alignment whose constructor needs a width or a window, or has another default there, overrides this method.
+        """
+        return cls()
 
     def align_edges(self, scores: Tensor, segments: Segments, mask: Tensor | None = None) -> Alignment:
         """The alignment of scores [*b e] over the edges of each query."""

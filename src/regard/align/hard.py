@@ -58,6 +58,11 @@ class Hard(Align):
             raise ConfigError("Hard drawn", got=got, expected="torch.bool, for the estimator 'sample'")
         self.estimator, self.temperature, self.drawn = estimator, temperature, drawn
 
+    @classmethod
+    def for_queries(cls, query_dim: int, *, window: int) -> Align:
+        """One key, drawn with Gumbel noise, with the gradient of the softmax: a model can learn through it."""
+        return cls("gumbel_straight_through")
+
     def forward(self, scores: Tensor, mask: Tensor | None = None) -> Alignment:
         """One-hot weights (relaxed for `"gumbel"` in training); zeros in an empty row."""
         alignment = self._choose(*masked_scores(scores, mask), scores.dtype, ROWS)

@@ -46,6 +46,11 @@ class LocalMonotonic(Align):
         self.base = base_of(Softmax() if base is None else base)
         self.needs = joined(("step",), self.base)
 
+    @classmethod
+    def for_queries(cls, query_dim: int, *, window: int) -> Align:
+        """The window of the settings."""
+        return cls(window)
+
     def forward(
         self, scores: Tensor, mask: Tensor | None = None, *, step: int | Tensor = 0, **history: Any
     ) -> Alignment:
@@ -91,6 +96,11 @@ class LocalPredictive(Align):
         self.needs = joined(("query",), self.base)
         self.to_hidden = nn.Linear(query_dim, hidden_dim or query_dim, bias=False)  # W
         self.to_centre = nn.Linear(hidden_dim or query_dim, 1, bias=False)  # v
+
+    @classmethod
+    def for_queries(cls, query_dim: int, *, window: int) -> Align:
+        """The width of the queries, and the window of the settings."""
+        return cls(query_dim, window=window)
 
     def centre(self, query: Tensor, allowed: Tensor) -> Tensor:
         """p [*b q 1], between the first allowed key and the end of the last one."""

@@ -36,6 +36,11 @@ class TopK(Align):
         self.base = base_of(Softmax() if base is None else base)
         self.needs = joined((), self.base)
 
+    @classmethod
+    def for_queries(cls, query_dim: int, *, window: int) -> Align:
+        """The four best keys."""
+        return cls(4)
+
     def forward(self, scores: Tensor, mask: Tensor | None = None, **history: Any) -> Alignment:
         """The alignment of the k best keys."""
         return align_with(self.base, scores, top_k(scores, mask, k=self.k), history)

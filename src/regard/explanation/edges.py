@@ -25,6 +25,7 @@ class EdgeWeights(Explanation):
     """
 
     kind: ClassVar[str] = "edges"
+    caption: ClassVar[str] = "what nodes take from each other"
 
     weights: Any  # [*heads e]
     sources: Any  # [e]

@@ -25,6 +25,7 @@ class Explanation:
     """
 
     kind: ClassVar[str]
+    caption: ClassVar[str] = ""  # what stands above one that has no title, on the page of a report
     title: str
 
     def to_json(self) -> dict[str, Any]:
@@ -56,6 +57,17 @@ class Explanation:
     def __post_init__(self) -> None:
         """Check every field; each kind has its own checks."""
         raise NotImplementedError
+
+    def html(self) -> str:
+        """What a notebook shows below the title: a table of all fields, unless a kind has a better picture of itself.
+
+        A picture is one line of HTML or SVG without scripts; `""` says that there is nothing to show. Labels go through
+        `regard.explanation.svg.text`.
+        """
+        from regard.explanation.svg import fields_as_table  # which knows some of the kinds
+
+        shown_fields = [field.name for field in fields(self) if field.name != "title"]  # type: ignore[arg-type]
+        return fields_as_table({name: getattr(self, name) for name in shown_fields})
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self.to_json() == other.to_json()

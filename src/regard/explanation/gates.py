@@ -22,6 +22,7 @@ class Gates(Explanation):
     """
 
     kind: ClassVar[str] = "gates"
+    caption: ClassVar[str] = "how open the gates are"
 
     values: Mapping[str, Any]  # [n c]
     labels: Any  # [n]

@@ -20,6 +20,7 @@ class Hops(Explanation):
     """
 
     kind: ClassVar[str] = "hops"
+    caption: ClassVar[str] = "what was looked at, hop by hop"
 
     weights: Any  # [hops slots]
     slots: Sequence[str]

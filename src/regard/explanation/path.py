@@ -25,6 +25,7 @@ class Path(Explanation):
     """
 
     kind: ClassVar[str] = "path"
+    caption: ClassVar[str] = "where it looked"
 
     image: Any  # [h w 3], bytes
     where: Any  # [t 2]

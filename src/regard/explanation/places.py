@@ -27,6 +27,7 @@ class Places(Explanation):
     """
 
     kind: ClassVar[str] = "places"
+    caption: ClassVar[str] = "what was looked at"
 
     image: Any  # [h w 3], bytes
     weights: Any  # [n i j]

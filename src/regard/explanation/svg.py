@@ -3,7 +3,7 @@
 import html
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,29 @@ _NAMED = 60  # nodes that have room for a name
 def text(content: object) -> str:
     """A text as HTML, in elements and attributes; what HTML cannot hold becomes a replacement character."""
     return html.escape(_CONTROLS.sub("\ufffd", str(content)))
+
+
+def fields_as_table(values: Mapping[str, Any]) -> str:
+    """Values by name as a table: texts and numbers as they are, arrays by their shape and range, pictures as pictures.
+
+    >>> '<th scope="row">share</th><td>0.25</td>' in fields_as_table({"share": 0.25})
+    True
+    """
+    rows = (f'<tr><th scope="row">{text(name)}</th><td>{_value(value)}</td></tr>' for name, value in values.items())
+    return _table("", list(rows))
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, ndarray) and value.dtype == np.uint8:
+        return f'<img src="{data_address(to_png(value))}" alt="picture">'
+    if isinstance(value, ndarray):
+        size = " × ".join(map(str, value.shape))
+        return f"{size} numbers" + (f" from {value.min():.3g} to {value.max():.3g}" if value.size else "")
+    if isinstance(value, Mapping):
+        return "<br>".join(f"{text(name)}: {_value(each)}" for name, each in value.items())
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return text(", ".join(map(str, value)) if isinstance(value, tuple) else value)
 
 
 def cells(matrix: Float[ndarray, "rows columns"]) -> str:
@@ -197,7 +220,7 @@ def _table(head: str, rows: list[str]) -> str:
     if not rows:
         return ""
     body = "".join(rows)
-    table = f'<table class="facts"><thead>{head}</thead><tbody>{body}</tbody></table>'
+    table = f'<table class="facts">{f"<thead>{head}</thead>" if head else ""}<tbody>{body}</tbody></table>'
     return f'<div class="scroll" tabindex="0">{table}</div>'
 
 

@@ -19,6 +19,7 @@ class Tape(Explanation):
     """
 
     kind: ClassVar[str] = "tape"
+    caption: ClassVar[str] = "where it read and wrote"
 
     weights: Mapping[str, Any]  # [t n]
     steps: Sequence[str] = ()

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numpy import ndarray
 
-from regard.base import ConfigError, ShapeError, shown
+from regard.base import ConfigError, ShapeError
 from regard.explanation.explanation import Explanation
 from regard.explanation.matrix import Matrix
 from regard.explanation.places import Places
@@ -46,9 +46,7 @@ def figure(explanation: Explanation, name: str = "") -> str:
         weights = explanation.weights.reshape(rows, columns, *explanation.weights.shape[1:])
         picture, size = data_address(to_png(explanation.image)), explanation.image.shape
         return map_figure(weights, picture, (size[1], size[0]), name, cover=_cover(explanation))
-    if explanation.kind not in SVG:
-        raise ConfigError("this kind of explanation has no widget", got=shown(explanation.kind))
-    body = SVG[explanation.kind](explanation)
+    body = SVG[explanation.kind](explanation) if explanation.kind in SVG else explanation.html()
     return f'<figure class="shown"><figcaption>{name}</figcaption>{body}</figure>' if body else _empty(name)
 
 

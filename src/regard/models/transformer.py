@@ -177,7 +177,8 @@ class Transformer(Translator):
 
     def _inner(self) -> Attention:
         score, align = self.config.score, self.config.align
-        plain = score == "location" or SCORES[score].needs or "previous" in ALIGNS[align].needs
+        kind = SCORES[score]
+        plain = kind.depends_on_place or kind.needs or "previous" in ALIGNS[align].needs
         return self._attention("scaled_dot", "softmax") if plain else self._attention(score, align)
 
     def _attention(self, score: str, align: str) -> Attention:

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.score.projected import Projected
 from regard.score.score import (
     AdditiveForm,
     Prepared,
@@ -44,6 +45,11 @@ class Additive(Score):
         self.to_keys = nn.Linear(key_dim, hidden_dim, bias=False)  # U
         self.v = nn.Parameter(torch.empty(hidden_dim))
         nn.init.uniform_(self.v, -math.sqrt(1 / hidden_dim), math.sqrt(1 / hidden_dim))
+
+    @classmethod
+    def for_widths(cls, query_dim: int, key_dim: int, *, hidden_dim: int, max_keys: int) -> Score:
+        """Its three widths as they are."""
+        return cls(query_dim, key_dim, hidden_dim)
 
     def prepare(self, keys: Tensor) -> Prepared:
         """U k_j: [*b k hidden_dim]."""
@@ -84,6 +90,11 @@ class Concat(Score):
         bound = math.sqrt(1 / (query_dim + key_dim))
         nn.init.uniform_(self.weight, -bound, bound)
         nn.init.uniform_(self.v, -math.sqrt(1 / hidden_dim), math.sqrt(1 / hidden_dim))
+
+    @classmethod
+    def for_widths(cls, query_dim: int, key_dim: int, *, hidden_dim: int, max_keys: int) -> Score:
+        """Its three widths as they are."""
+        return cls(query_dim, key_dim, hidden_dim)
 
     def prepare(self, keys: Tensor) -> Prepared:
         """W_k k_j: [*b k hidden_dim]."""
@@ -127,6 +138,11 @@ class ProjectedAdditive(Score):
             bound = math.sqrt(1 / v)
             v = nn.Parameter(torch.empty(v).uniform_(-bound, bound))
         self.v = v
+
+    @classmethod
+    def for_widths(cls, query_dim: int, key_dim: int, *, hidden_dim: int, max_keys: int) -> Score:
+        """Both sides projected to `hidden_dim`, as it takes them."""
+        return Projected(cls(hidden_dim), query_dim, key_dim, hidden_dim)
 
     @property
     def features(self) -> int:

@@ -68,6 +68,11 @@ class Cosine(Score):
         else:
             self.strength = strength
 
+    @classmethod
+    def for_widths(cls, query_dim: int, key_dim: int, *, hidden_dim: int, max_keys: int) -> Score:
+        """With a learnt key strength that starts at 8, since at 1 it cannot focus."""
+        return cls._projected_where_widths_differ(query_dim, key_dim, hidden_dim, lambda width: cls(8.0, learned=True))
+
     def prepare(self, keys: Tensor) -> Prepared:
         """Keys of length one."""
         return Prepared(_unit(keys))

@@ -85,6 +85,11 @@ class General(Score):
         self.weight = nn.Parameter(torch.empty(query_dim, key_dim))
         nn.init.uniform_(self.weight, -math.sqrt(1 / key_dim), math.sqrt(1 / key_dim))
 
+    @classmethod
+    def for_widths(cls, query_dim: int, key_dim: int, *, hidden_dim: int, max_keys: int) -> Score:
+        """W takes both widths as they are."""
+        return cls(query_dim, key_dim)
+
     def prepare(self, keys: Tensor) -> Prepared:
         """W k_j: [*b k query_dim]."""
         check_width("keys", keys, self.weight.shape[1], cure="General(query_dim, key_dim) takes the key width second")

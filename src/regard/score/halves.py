@@ -48,6 +48,11 @@ class GraphAdditive(Score):
         bound = math.sqrt(6 / (2 * dim + 1))  # Glorot, for a matrix [2·dim, 1]
         nn.init.uniform_(self.weight, -bound, bound)
 
+    @classmethod
+    def for_widths(cls, query_dim: int, key_dim: int, *, hidden_dim: int, max_keys: int) -> Score:
+        """One width for both sides, by a projection where they differ."""
+        return cls._projected_where_widths_differ(query_dim, key_dim, hidden_dim, cls)
+
     def prepare(self, keys: Tensor) -> Prepared:
         """The half of each key: [*b k 1]."""
         return Prepared(self._half("keys", keys, 1))
@@ -86,6 +91,11 @@ class Concatenation(Score):
         check_positive("Concatenation", dim=dim)
         self.weight = nn.Parameter(torch.empty(2, dim))  # w: the half of the query, the half of the keys
         nn.init.normal_(self.weight, std=0.01)
+
+    @classmethod
+    def for_widths(cls, query_dim: int, key_dim: int, *, hidden_dim: int, max_keys: int) -> Score:
+        """One width for both sides, by a projection where they differ."""
+        return cls._projected_where_widths_differ(query_dim, key_dim, hidden_dim, cls)
 
     def prepare(self, keys: Tensor) -> Prepared:
         """The half of each key: [*b k 1]."""

@@ -29,11 +29,18 @@ def location(
 class Location(Score):
     """e_ij = w_j · q_i with a learnt row w_j for each of `max_keys` positions; keys beyond them get no weight."""
 
+    depends_on_place: ClassVar[bool] = True
+
     def __init__(self, query_dim: int, max_keys: int) -> None:
         super().__init__()
         check_positive("Location", query_dim=query_dim, max_keys=max_keys)
         self.weight = nn.Parameter(torch.empty(max_keys, query_dim))
         nn.init.uniform_(self.weight, -math.sqrt(1 / query_dim), math.sqrt(1 / query_dim))
+
+    @classmethod
+    def for_widths(cls, query_dim: int, key_dim: int, *, hidden_dim: int, max_keys: int) -> Score:
+        """One row of the table for each of `max_keys` positions."""
+        return cls(query_dim, max_keys)
 
     def compare(self, query: Tensor, keys: Tensor) -> Tensor:
         """Scores of positions; of the keys only their number counts."""
@@ -76,6 +83,11 @@ class LocationAware(Score):
         self.to_features = nn.Linear(filters, hidden_dim, bias=False)  # F
         self.v = nn.Parameter(torch.empty(hidden_dim))
         nn.init.uniform_(self.v, -math.sqrt(1 / hidden_dim), math.sqrt(1 / hidden_dim))
+
+    @classmethod
+    def for_widths(cls, query_dim: int, key_dim: int, *, hidden_dim: int, max_keys: int) -> Score:
+        """Its three widths as they are."""
+        return cls(query_dim, key_dim, hidden_dim)
 
     def prepare(self, keys: Tensor) -> Prepared:
         """U k_j: [*b k hidden_dim]."""

@@ -1,5 +1,6 @@
 """What every score has in common: keys are prepared once, then compared with any number of queries."""
 
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -44,12 +45,15 @@ class Score(nn.Module):
     `score.on_edges(query, keys, edges)` gives the numbers of the pairs of an edge list alone, [*b e]. Scores that are
     dot products or additive have this form by themselves; another one writes `compare_edges`, if it judges each pair
     by itself.
+
+    Models choose a score by its name: `for_widths` builds it. A score whose constructor takes widths writes its own.
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
     is_dot: ClassVar[bool] = False  # whether `as_dot` holds for this class; found out when a class is made
     is_additive: ClassVar[bool] = False  # the same of `as_additive`
     has_edge_form: ClassVar[bool] = False  # the same of `compare_edges`
+    depends_on_place: ClassVar[bool] = False  # whether a key that moves to another place gets another score
 
     def __init_subclass__(cls) -> None:
         """A class has a form if its `as_dot` or `as_additive` is as new as its `compare` and `forward`."""
@@ -61,6 +65,26 @@ class Score(nn.Module):
         pairwise = next(kind for kind in cls.__mro__ if {"compare_edges", "compare", "forward"} & set(vars(kind)))
         own = pairwise is not Score and "compare_edges" in vars(pairwise)
         cls.has_edge_form = own or cls.is_dot or cls.is_additive
+
+    @classmethod
+    def for_widths(cls, query_dim: int, key_dim: int, *, hidden_dim: int, max_keys: int) -> "Score":
+        """The score for queries and keys of these widths, as the settings of a model choose it by name.
+
+        A score that is built without arguments compares equal widths; where they differ, both sides are projected to
+        `hidden_dim`. A score that takes widths, or the largest number of keys, overrides this method.
+        """
+        return cls._projected_where_widths_differ(query_dim, key_dim, hidden_dim, lambda width: cls())
+
+    @classmethod
+    def _projected_where_widths_differ(
+        cls, query_dim: int, key_dim: int, hidden_dim: int, build: Callable[[int], "Score"]
+    ) -> "Score":
+        """A score of one width: that of both sides or, after a projection of both sides, `hidden_dim`."""
+        from regard.score.projected import Projected  # a score itself, so it imports this file
+
+        if query_dim == key_dim:
+            return build(query_dim)
+        return Projected(build(hidden_dim), query_dim, key_dim, hidden_dim)
 
     def prepare(self, keys: Float[Tensor, "*#b k f"]) -> Prepared:
         """The part of the work that depends on the keys alone."""

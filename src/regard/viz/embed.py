@@ -23,14 +23,6 @@ KINDS = {b"\x89PNG\r\n\x1a\n": "png", b"GIF87a": "gif", b"GIF89a": "gif"}
 _DENSE = 1.5  # pixels of a PNG for each one of the page
 _LEAST = 0.75  # of its width, below which a drawing scrolls: its words would be too small to read
 _DPI = round(96 * _DENSE)
-_CAPTIONS = {  # of explanations that have no title
-    "path": "where it looked",
-    "places": "what was looked at",
-    "gates": "how open the gates are",
-    "edges": "what nodes take from each other",
-    "hops": "what was looked at, hop by hop",
-    "tape": "where it read and wrote",
-}
 _SMALL = 128  # pixels of the page: the width of a thumbnail
 
 
@@ -61,7 +53,7 @@ def explanations_html(explanations: Sequence[Explanation], name: str = "", *, mo
     """
     figures = [matrix_figure(panels, *labels, name) for labels, panels in _alignments(explanations).items()]
     for explanation in explanations:
-        title = explanation.title or _CAPTIONS.get(explanation.kind, "")
+        title = explanation.title or explanation.caption
         if isinstance(explanation, Matrix):
             continue
         if isinstance(explanation, Places) and explanation.grid is not None and explanation.weights.size:
