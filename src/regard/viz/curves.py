@@ -52,7 +52,7 @@ def length_curves(
     >>> [label.get_text() for label in ax.get_xticklabels()]
     ['1–10', '11–20']
     """
-    buckets = {str(name): [as_bucket(str(name), bucket) for bucket in given] for name, given in curves.items()}
+    buckets = {str(name): [_as_bucket(str(name), bucket) for bucket in given] for name, given in curves.items()}
     drawn = {name: line for name, line in buckets.items() if any(bucket.bleu is not None for bucket in line)}
     if not drawn:
         what = "no bucket with a finite BLEU"
@@ -143,11 +143,11 @@ def loss_curves(
     return ax
 
 
-def as_bucket(name: str, given: Sequence[Any]) -> LengthBucket:
+def _as_bucket(name: str, triple: Sequence[Any]) -> LengthBucket:
     """A triple (label, bleu, count) of run `name`, checked; a BLEU that is not finite is None."""
-    if isinstance(given, str) or len(given) != 3:
-        raise ConfigError(f"a bucket of {name!r} is not a triple", got=repr(given), expected="(label, bleu, count)")
-    label, bleu, count = given
+    if isinstance(triple, str) or len(triple) != 3:
+        raise ConfigError(f"a bucket of {name!r} is not a triple", got=repr(triple), expected="(label, bleu, count)")
+    label, bleu, count = triple
     return LengthBucket(str(label), finite(bleu), int(count))
 
 
