@@ -206,7 +206,7 @@ class EfficientNetLite0(nn.Module):
         if classes is not None and stage != TOP:
             raise ConfigError("EfficientNetLite0 classes", got=f"stage {stage}", expected=f"stage {TOP}")
         if not 0 <= frozen <= stage:
-            cure = "the last stage learns, or none does"
+            cure = "lower frozen, or raise stage"
             raise ConfigError("EfficientNetLite0 frozen", got=frozen, expected=f"0 to {stage}, the stage", cure=cure)
         self.stage, self.frozen = stage, frozen
         self.stem, self.stem_norm = SameConv(3, STEM, 3, stride=2), _norm(STEM)
@@ -258,7 +258,7 @@ def load_published(module: EfficientNetLite0, path: str | PathLike[str]) -> None
         renamed = {_renamed(name): tensor for name, tensor in stored.items()}
     except Exception as error:  # pickle knows no one error for a broken file
         got = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-        cure = f"{WEIGHTS.name} is the published file"
+        cure = f"use the published file, {WEIGHTS.name}"
         raise RegardError(f"{path}: no weights of EfficientNet-Lite0", got=got, cure=cure) from error
     wanted = module.state_dict()
     missing = [name for name in wanted if name not in renamed]

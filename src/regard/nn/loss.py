@@ -26,7 +26,7 @@ def token_loss(
     tensor(0.6931)
     """
     if not 0 <= smoothing < 1:
-        raise ConfigError("smoothing", got=smoothing, expected="0 ≤ smoothing < 1", cure="the paper takes 0.1")
+        raise ConfigError("smoothing", got=smoothing, expected="0 ≤ smoothing < 1", cure="use 0.1, as the paper does")
     if logits.shape[:-1] != targets.shape:
         raise ShapeError(
             "logits and targets do not fit",

@@ -22,7 +22,7 @@ from regard.data.images import Box, fit_box, read_image
 from regard.decode import Hypothesis
 from regard.explanation import Explanation, Places
 from regard.metrics.captions import caption_bleu, score_captions
-from regard.nn.loss import token_loss
+from regard.nn import device_of, evaluating, token_loss
 from regard.tasks.caption_loss import doubly_stochastic, hard_loss, twice
 from regard.tasks.captioned_pictures import FILES, CaptionedPictures, CaptionedPictureSettings
 from regard.tasks.display import Column, Display, Figure
@@ -146,7 +146,7 @@ class Captioning(CaptionedPictures, StoredTask):
         """The model's settings with what the data decide."""
         if self.config.baseline == "expected" and getattr(model_config, "align", "sample") != "sample":
             what = "task.baseline=expected is for places that are drawn"
-            raise ConfigError(what, got=f"model.align={model_config.align}", cure="model.align=sample")
+            raise ConfigError(what, got=f"model.align={model_config.align}", cure="set model.align=sample")
         facts: dict[str, Any] = {"vocabulary": len(self.vocabulary), "feature_dim": self.features.encoder.channels}
         if self.config.finetune:
             facts |= {"encoder": self.config.encoder.name, "encoder_stage": self.config.encoder.stage}
@@ -179,7 +179,7 @@ class Captioning(CaptionedPictures, StoredTask):
     def from_files(cls, config: CaptioningConfig, source: str, target: str | None) -> CaptioningConfig:
         """The settings for the user's own pictures: a file with lines picture<TAB>caption, and the folder of both."""
         if target is None:
-            raise ConfigError("captions need their pictures", got="no --target", cure="--target FOLDER")
+            raise ConfigError("captions need their pictures", got="no --target", cure="add --target FOLDER")
         return replace(config, dataset=FILES, caption_file=source, folder=target)
 
     # ── training ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -241,9 +241,7 @@ class Captioning(CaptionedPictures, StoredTask):
         checked_split(split, self.splits)
         self.features.progress = progress or self.features.progress
         how = settings or (self.config.search if full else Search(1))
-        was_training = model.training
-        model.eval()
-        try:
+        with evaluating(model):
             start = time.perf_counter()
             shown = self.features_of(model, split, progress)
             encoding = time.perf_counter() - start
@@ -251,8 +249,6 @@ class Captioning(CaptionedPictures, StoredTask):
             start = time.perf_counter() - encoding
             found = [several[0] for several in self._search(model, shown, how, progress)]
             seconds = time.perf_counter() - start
-        finally:
-            model.train(was_training)
         outputs = [self.vocabulary.decode(one.tokens) for one in found]
         references = [[caption_tokens(text) for text in several] for several in self.splits[split].captions]
         details: dict[str, Any] = {}
@@ -296,14 +292,10 @@ class Captioning(CaptionedPictures, StoredTask):
         images = [as_pixels(picture) for picture in inputs]
         if not images:
             return []
-        device, was_training = _device(model), model.training
-        views = torch.from_numpy(np.stack([self.features.view(image) for image in images])).to(device)
-        model.eval()
-        try:
+        views = torch.from_numpy(np.stack([self.features.view(image) for image in images])).to(device_of(model))
+        with evaluating(model):
             shown = views if self.config.finetune else self.features.encode(views)
             by_picture = self._search(model, shown, settings or self.config.search)
-        finally:
-            model.train(was_training)
         names = [picture_name(picture, number) for number, picture in enumerate(inputs, 1)]
         return [
             [self._caption(name, image, hypothesis) for hypothesis in hypotheses]
@@ -359,7 +351,7 @@ class Captioning(CaptionedPictures, StoredTask):
 
     def _mean_loss(self, model: nn.Module, split: str, shown: Float[Tensor, "m k d"], how: Search) -> float:
         """Nats a token, without smoothing."""
-        device = _device(model)
+        device = device_of(model)
         total, count = torch.zeros((), dtype=torch.float64, device=device), 0
         for batch in evaluation_batches(self._encoded(split), max_tokens=4096, source_eos=False):
             here = batch.to(device)
@@ -387,10 +379,6 @@ def _places_signature(model: nn.Module, how: Search) -> list[str]:
     """Where a model that draws places in training looked when it was judged; nothing for all others."""
     own = getattr(model, "at_test", None)
     return [] if own is None else [f"places:{how.places or own}"]
-
-
-def _device(model: nn.Module) -> torch.device:
-    return next(model.parameters()).device
 
 
 TASK = TaskEntry(

@@ -33,7 +33,7 @@ from regard.tasks.task import Progress
 FILE = "encoder.safetensors"  # in a run folder
 CHUNK = 64  # pictures at a time
 Stage = Annotated[int, Range(least=1, most=TOP)]
-ViewSize = Annotated[int, Range(least=1, most=2**14, cure="224 and 320 are usual")]
+ViewSize = Annotated[int, Range(least=1, most=2**14, cure="use 224 or 320, which are usual")]
 _VERSION = 2  # of what is kept: a new one makes all kept files stale
 
 

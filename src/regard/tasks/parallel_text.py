@@ -98,7 +98,7 @@ def _subwords(lines: Sequence[str], units: Literal["bpe", "unigram"], size: int)
         return SubwordCodec.train(lines, size=size, kind=units, max_lines=400_000)
     except ConfigError as error:
         nearer = (error.cure or "").removeprefix("choose size=")
-        cure = f"task.vocabulary={nearer}, or task.units=words task.joint=false" if nearer.isdigit() else error.cure
+        cure = f"set task.vocabulary={nearer}, or task.units=words task.joint=false" if nearer.isdigit() else error.cure
         raise ConfigError(error.what, got=error.got, expected=error.expected, cure=cure) from error
 
 

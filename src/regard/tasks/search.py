@@ -18,6 +18,7 @@ from regard.decode.consensus import Sharpness
 from regard.decode.hypothesis import Beams, CoveragePenalty, LengthPenalty
 from regard.decode.sample import Temperature, TopK, TopP
 from regard.explanation import Explanation, Matrix
+from regard.nn import device_of, evaluating
 from regard.tasks.task import Progress, changed_settings
 
 Ratio = Annotated[float, Range(least=0, most=100)]
@@ -83,15 +84,14 @@ def translate_texts(
     `progress` is told how many sentences are done, after each batch.
     """
     check_search(how)
-    device = next(model.parameters()).device
+    device = device_of(model)
     generator = None if how.temperature is None else torch.Generator(device).manual_seed(how.seed)
     encoded = [codecs[0].encode_text(text) for text in texts]
     asked = [number for number, ids in enumerate(encoded) if ids]
     pairs: list[Pair] = [(encoded[number], []) for number in asked]
     found: list[list[Prediction]] = [[_blank(text)] for text in texts]
-    done, was_training = len(texts) - len(asked), model.training
-    model.eval()
-    try:
+    done = len(texts) - len(asked)
+    with evaluating(model):
         for batch in evaluation_batches(pairs, max_tokens=max(1, how.batch_tokens // how.beams)):
             source, lengths = batch.source.to(device), batch.source_lengths.to(device)
             with cached():  # normalised weights are made once a batch, not once a step
@@ -102,8 +102,6 @@ def translate_texts(
             done += len(several)
             if progress is not None:
                 progress("sentences", done, len(texts))
-    finally:
-        model.train(was_training)
     return found
 
 
@@ -131,11 +129,11 @@ def check_search(how: Search) -> None:
         raise ConfigError("nbest", got=how.nbest, expected="1 with a temperature", cure="sample with several seeds")
     if how.nbest > how.beams:
         raise ConfigError(
-            "nbest", got=how.nbest, expected=f"at most beams, which is {how.beams}", cure=f"--beam {how.nbest}"
+            "nbest", got=how.nbest, expected=f"at most beams, which is {how.beams}", cure=f"add --beam {how.nbest}"
         )
     if how.consensus is not None and how.temperature is not None:
         raise ConfigError(
-            "consensus", got=f"temperature {how.temperature}", expected="a search", cure="temperature=None"
+            "consensus", got=f"temperature {how.temperature}", expected="a search", cure="set temperature=None"
         )
 
 

@@ -226,7 +226,9 @@ def _check(config: PictureSettings) -> None:
     choose(DATASETS, "pictures", config.dataset, setting="task.dataset")
     if config.canvas.size is not None and (config.crop is not None or config.mirror):
         got = f"canvas.size={config.canvas.size}, crop={config.crop}, mirror={config.mirror}"
-        raise ConfigError("a canvas is neither cropped nor mirrored", got=got, cure="task.crop=none task.mirror=false")
+        raise ConfigError(
+            "a canvas is neither cropped nor mirrored", got=got, cure="set task.crop=none task.mirror=false"
+        )
     if config.standardise and (config.mean or config.std):
         got = f"standardise=true, mean={config.mean}, std={config.std}"
-        raise ConfigError("a picture is normalised in one way", got=got, cure="task.standardise=false")
+        raise ConfigError("a picture is normalised in one way", got=got, cure="set task.standardise=false")

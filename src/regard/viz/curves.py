@@ -120,7 +120,7 @@ def loss_curves(
             "there is nothing to draw",
             got=f"no record with finite {x!r} and {y!r}",
             expected="records such as {'step': 100, 'kind': 'train', 'loss': 4.2}",
-            cure=f"known keys: {', '.join(_keys(runs)) or 'none'}",
+            cure=f"use one of these keys: {', '.join(_keys(runs)) or 'none'}",
         )
     ax = _axes(ax, list(drawn))
     handles = {}

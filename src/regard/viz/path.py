@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from regard.base import ConfigError, ShapeError, require, write_atomically
 from regard.explanation.path import Path
+from regard.explanation.values import to_numpy
 from regard.viz.theme import (
     DARK,
     LIGHT,
@@ -186,9 +187,7 @@ def _checked(
     image: Any, where: Any, size: int, scales: int, steps: int | None, labels: str | Sequence[object] | None
 ) -> _Rollout:
     picture = as_picture(image)
-    if hasattr(where, "detach"):
-        where = where.detach().cpu().float().numpy()
-    places = np.asarray(where, dtype=np.float64)
+    places = np.asarray(to_numpy(where), dtype=np.float64)
     if places.ndim != 2 or places.shape[1] != 2 or not len(places):
         got = f"shape {list(places.shape)}"
         raise ShapeError("where are the glimpses?", got=got, expected="[t 2]: (x, y) for each step")
@@ -205,7 +204,7 @@ def _checked(
     else:
         said = [None if label is None else str(label) for label in labels][: len(places)]
     if len(said) != len(places):
-        cure = "None where nothing is said"
+        cure = "give None for a glimpse that says nothing"
         raise ShapeError("each step needs a label", got=len(said), expected=len(places), cure=cure)
     whole = np.array(picture.shape[1::-1], dtype=np.float64)
     centres = (places + 1) / 2 * whole
