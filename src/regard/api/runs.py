@@ -232,7 +232,7 @@ def count_of(details: Mapping[str, Any]) -> Any:
 def _weights(folder: Path) -> dict[str, torch.Tensor]:
     final, saved = folder / FINAL, checkpoints(folder / CHECKPOINTS)
     if final.exists():
-        cure = f"delete it: {saved[-1].name} is loaded then" if saved else "the run has to start anew"
+        cure = f"delete it: {saved[-1].name} is loaded then" if saved else "train it anew"
         return load_tensors(final, cure=cure)
     if not saved:
         raise RegardError(f"{folder} has no weights yet", cure="wait for its first checkpoint")

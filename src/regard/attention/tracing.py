@@ -200,7 +200,7 @@ def trace(
         raise ConfigError("trace takes a model", got=type(model).__name__, expected="a torch.nn.Module, or nothing")
     chosen = None if rows is None or not _are_numbers("rows", rows) else [int(cast(int, row)) for row in rows]
     if heads is not None and not _are_numbers("heads", heads):
-        raise ConfigError("trace heads", got=repr(heads), expected="whole numbers", cure="trace(heads=[0, 3])")
+        raise ConfigError("trace heads", got=repr(heads), expected="whole numbers", cure="write trace(heads=[0, 3])")
     seen = Trace(model, layers, queries=chosen, heads=heads)
     labels = cast(Labels, rows) if chosen is None else None
     if labels is not None or columns is not None:

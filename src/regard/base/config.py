@@ -104,7 +104,7 @@ def _collect(config: Any, path: list[str], text: str, whole: str, changes: dict[
     """Check one setting, and note it in a nest like the config's own."""
     name, *rest = path
     if not dataclasses.is_dataclass(config):
-        raise ConfigError(f"unknown setting {whole!r}", cure=f"what is before {name!r} has no parts of its own")
+        raise ConfigError(f"unknown setting {whole!r}", cure=f"leave {name!r} out: what is before it has no settings")
     hints = _hints(type(config))
     where = whole.removesuffix(".".join(path))
     _check_name(name, list(hints), where, deeper=[f"{where}{found}" for found in _below(config, name)])

@@ -47,7 +47,7 @@ class Canvas:
             return
         if pool.channels != 1 or pool.labels.ndim != 1:
             got = f"{pool.channels} channels, labels {list(pool.labels.shape)}"
-            raise ConfigError("a canvas is for grey pictures with one label", got=got, cure="canvas.size=none")
+            raise ConfigError("a canvas is for grey pictures with one label", got=got, cure="set canvas.size=none")
         if self.size < max(height, width):
             raise ConfigError("canvas.size", got=self.size, expected=f"at least {max(height, width)}")
         if self.clutter and (self.patch > min(height, width) or pool.size < 2):

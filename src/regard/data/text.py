@@ -149,7 +149,12 @@ class Vocabulary:
     ) -> "Vocabulary":
         """The most frequent tokens, ties in alphabetical order; `max_size` counts the four specials."""
         if max_size is not None and max_size < len(SPECIALS):
-            raise ConfigError("Vocabulary max_size", got=max_size, expected="4 or more", cure="it counts the specials")
+            raise ConfigError(
+                "Vocabulary max_size",
+                got=max_size,
+                expected="4 or more",
+                cure="use 4 or more, as it counts the four specials",
+            )
         counts: Counter[str] = Counter()
         for sentence in sentences:
             counts.update(sentence)

@@ -143,7 +143,7 @@ def _checked(labels: Tensor, name: str) -> Tensor:
 
 
 def _broken(name: str, got: str, expected: str) -> DataError:
-    cure = "the binary release of www.cs.toronto.edu/~kriz/cifar.html has what is expected"
+    cure = "get the binary release from www.cs.toronto.edu/~kriz/cifar.html"
     return DataError(f"{name} is not of CIFAR-10", got=got, expected=expected, cure=cure)
 
 

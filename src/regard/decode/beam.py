@@ -267,7 +267,9 @@ def _covered(coverage: Tensor | None, weights: Tensor | None, mask: Tensor | Non
         return None
     if weights is None:
         raise ConfigError(
-            "coverage_penalty needs the weights of each step", got="weights=None from the model", cure="set it to 0"
+            "coverage_penalty needs the weights of each step",
+            got="weights=None from the model",
+            cure="set coverage_penalty=0",
         )
     if mask is not None and mask.shape[1] != weights.shape[1]:
         raise ShapeError("source_mask", got=list(mask.shape), expected=f"[b {weights.shape[1]}], as the weights")

@@ -13,7 +13,7 @@ from regard.base import ConfigError
 from regard.base.ranges import Range
 from regard.decode.hypothesis import Hypothesis
 
-SHARPNESS = Range(least=0, cure="1 weighs by probability")
+SHARPNESS = Range(least=0, cure="use 1, which weighs by probability")
 Sharpness = Annotated[float, SHARPNESS]
 
 
@@ -30,7 +30,7 @@ def consensus(found: Sequence[Hypothesis], *, sharpness: float = 1.0, order: int
     """
     SHARPNESS.check("consensus sharpness", sharpness)
     if order < 1:
-        raise ConfigError("consensus order", got=order, expected="1 or more", cure="4 is that of BLEU")
+        raise ConfigError("consensus order", got=order, expected="1 or more", cure="use 4, the order of BLEU")
     if not found:
         return []
     top = max(one.log_prob for one in found)

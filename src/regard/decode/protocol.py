@@ -133,7 +133,7 @@ def start(model: Decodable, state: Any, *, batch: int, bos: int, max_steps: int 
     if last.shape not in ((), (batch,)):
         raise ShapeError("max_steps", got=list(last.shape), expected=f"one number, or one for each sentence: [{batch}]")
     if (last < 1).any():
-        cure = "max_steps.clamp(min=1)" if isinstance(max_steps, Tensor) else None
+        cure = "write max_steps.clamp(min=1)" if isinstance(max_steps, Tensor) else None
         raise ConfigError("max_steps", got=int(last.min()), expected="1 or more", cure=cure)
     if isinstance(max_steps, int) and min_steps > max_steps:
         raise ConfigError("min_steps", got=min_steps, expected=f"at most max_steps, which is {max_steps}")
@@ -167,7 +167,7 @@ def advance(
     if log_probs[:, 0].isnan().any():  # NaN and +∞ spoil the whole row, so do −∞ everywhere: one column tells
         log_probs = log_probs.masked_fill((logits == -math.inf).all(-1, keepdim=True), -math.inf)
         if log_probs.isnan().any():
-            cure = "look for NaN in the weights"
+            cure = "look for NaN in the weights of the model"
             raise RegardError("the logits of a step are not numbers", got="NaN or +∞", cure=cure)
     return log_probs, state, weights
 

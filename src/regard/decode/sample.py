@@ -16,8 +16,8 @@ from regard.decode.greedy import follow
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.protocol import Decodable
 
-Temperature = Annotated[float, Range(above=0, cure="greedy is the limit at 0")]
-TopK = Annotated[int, Range(least=0, cure="0 is for all tokens")]
+Temperature = Annotated[float, Range(above=0, cure="use greedy, which is the limit at 0")]
+TopK = Annotated[int, Range(least=0, cure="use 0 for all tokens")]
 TopP = Annotated[float, Range(above=0, most=1)]
 
 

@@ -458,7 +458,7 @@ def check_inputs(
 ) -> None:
     """What both kernels of additive attention are given fits together."""
     if not 0.0 <= dropout <= 1.0:
-        raise ConfigError("dropout", got=dropout, expected="0 to 1", cure="it is the share of weights to drop")
+        raise ConfigError("dropout", got=dropout, expected="0 to 1", cure="give the share of weights to drop")
     for name, tensor, axes in (("query", query, "[n q a]"), ("keys", keys, "[n k a]"), ("values", values, "[n k d]")):
         if tensor.ndim != 3:
             raise ShapeError(f"{name} has the wrong number of axes", got=list(tensor.shape), expected=axes)
@@ -480,8 +480,8 @@ def check_inputs(
             [n, k, a],
             "project query and keys to one width, and repeat one for each batch item of the other",
         ),
-        "values": (values, [n, k, values.shape[2]], "there is one value for each key"),
-        "v": (v, [a], "v has the width of query and keys"),
+        "values": (values, [n, k, values.shape[2]], "give one value for each key"),
+        "v": (v, [a], "make v as wide as query and keys"),
     }
     for name, (tensor, shape, cure) in wanted.items():
         if list(tensor.shape) != shape:
@@ -493,7 +493,7 @@ def check_inputs(
             "lengths does not fit",
             got=f"{list(lengths.shape)} of {lengths.dtype}",
             expected=f"[{n}] of whole numbers",
-            cure="lengths = (tokens != pad).sum(-1)",
+            cure="count the tokens that are not padding: (tokens != pad).sum(-1)",
         )
     if allowed is not None:
         fits = allowed.ndim == 3 and allowed.shape[0] in (1, n) and allowed.shape[1] in (1, q) and allowed.shape[2] == k
@@ -502,5 +502,5 @@ def check_inputs(
                 "allowed does not fit",
                 got=f"{list(allowed.shape)} of {allowed.dtype}",
                 expected=f"[{n} or 1, {q} or 1, {k}] of torch.bool",
-                cure="True means: may attend",
+                cure="pass a tensor of bools in which True means: may attend",
             )

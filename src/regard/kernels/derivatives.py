@@ -50,7 +50,7 @@ def differentiable_again(
     if dropout > 0.0:
         raise RegardError(
             "a second derivative through fused attention with dropout is not there: its noise cannot be drawn again",
-            cure="impl='reference', or no dropout",
+            cure="use impl='reference', or no dropout",
         )
     graph = torch.is_grad_enabled()
     with torch.enable_grad():

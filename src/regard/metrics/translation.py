@@ -97,7 +97,7 @@ def tokenized_bleu(
     """
     _check(hypotheses, references, tokens=True)
     if max_order < 1:
-        raise ConfigError("max_order", got=max_order, expected="1 or more", cure="BLEU is of order 4")
+        raise ConfigError("max_order", got=max_order, expected="1 or more", cure="use 4, the order of BLEU")
     matches, totals = [0] * max_order, [0] * max_order
     hypothesis_length = reference_length = 0
     for hypothesis, several in zip(hypotheses, references, strict=True):
@@ -217,13 +217,13 @@ def _check(hypotheses: Sequence[Any], references: Sequence[Sequence[Any]], *, to
         if isinstance(lists, str):
             raise RegardError(f"{name} must be a list", got="a string", expected="one entry for each sentence")
     if not len(hypotheses):
-        raise RegardError("there are no hypotheses", cure="a score needs at least one sentence")
+        raise RegardError("there are no hypotheses", cure="give at least one sentence")
     if len(hypotheses) != len(references):
         raise RegardError(
             "hypotheses and references differ in number",
             got=f"{len(hypotheses)} and {len(references)}",
             expected="a list of references for each hypothesis",
-            cure="with one reference each: [[reference] for reference in references]",
+            cure="write [[reference] for reference in references] if there is one for each",
         )
     for sentence, (hypothesis, several) in enumerate(zip(hypotheses, references, strict=True)):
         if isinstance(several, str) or (tokens and any(isinstance(reference, str) for reference in several)):
@@ -231,7 +231,7 @@ def _check(hypotheses: Sequence[Any], references: Sequence[Sequence[Any]], *, to
                 f"references[{sentence}] must be a list of references",
                 got="a string" if isinstance(several, str) else "a list of strings",
                 expected="lists of tokens in a list" if tokens else "strings in a list",
-                cure="with one reference each: [[reference] for reference in references]",
+                cure="write [[reference] for reference in references] if there is one for each",
             )
         if not len(several):
             raise RegardError(f"references[{sentence}] is empty", expected="one reference or more")
@@ -240,5 +240,5 @@ def _check(hypotheses: Sequence[Any], references: Sequence[Sequence[Any]], *, to
                 raise RegardError(
                     f"sentence {sentence} is not {'a list of tokens' if tokens else 'text'}",
                     got=repr(text),
-                    cure="text.split(), or use bleu" if tokens else "' '.join(tokens), or use tokenized_bleu",
+                    cure="pass text.split(), or use bleu" if tokens else "pass ' '.join(tokens), or use tokenized_bleu",
                 )

@@ -67,7 +67,7 @@ class Recipe:
 def find_recipe(name: str, menu: dict[str, Callable[[], Recipe]]) -> Recipe:
     """The recipe of this name, or an error that says which name was meant."""
     if name not in menu:
-        near = did_you_mean(name, menu) or "`regard list` names them all"
+        near = did_you_mean(name, menu) or "run `regard list` to see them all"
         raise ConfigError(f"there is no recipe {name!r}", cure=near)
     return replace(menu[name](), name=name)
 
@@ -116,7 +116,7 @@ def build_model(recipe: Recipe, task: StoredTask) -> nn.Module:
     except RegardError:
         raise
     except _OF_TORCH as error:
-        cure = "look at the settings model.…"
+        cure = "change the settings model.…"
         raise ConfigError("there is no model of these sizes", got=first_line(error), cure=cure) from error
 
 

@@ -231,7 +231,7 @@ def _fault(path: Path) -> tuple[tuple[Path, str] | None, dict[str, Any], list[st
 def _cure(path: Path) -> str:
     """What to do about a broken checkpoint: the last whole one beside it is named, after a look at every byte of it."""
     whole = [other.name for other in checkpoints(path.parent) if other != path and _fault(other)[0] is None]
-    return f"delete {path} and go on from {whole[-1]}" if whole else "the run has to start anew"
+    return f"delete {path} and go on from {whole[-1]}" if whole else "train the run anew"
 
 
 def _write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:

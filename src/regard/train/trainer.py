@@ -172,7 +172,7 @@ class Trainer:
         names, excepted = self.masters.names, self.settings.undecayed
         for part in excepted:
             if not any(part in name for name in names):
-                cure = "train.undecayed= without a name excepts nothing"
+                cure = "write train.undecayed= without a name to except nothing"
                 raise ConfigError(
                     "train.undecayed", got=part, expected=f"a part of a name such as {names[0]}", cure=cure
                 )
@@ -358,4 +358,6 @@ def _check_capture(settings: Train, world: World) -> None:
     if settings.capture and settings.accumulate > 1:
         raise ConfigError("train.capture", got=f"accumulate={settings.accumulate}", expected="one batch a step")
     if settings.precision == "pure_bfloat16" and world.size > 1:
-        raise ConfigError("train.precision", got="pure_bfloat16", expected="one process", cure="use bfloat16")
+        raise ConfigError(
+            "train.precision", got="pure_bfloat16", expected="one process", cure="set train.precision=bfloat16"
+        )
