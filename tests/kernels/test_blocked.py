@@ -421,7 +421,7 @@ def test_every_key_is_in_one_block(monkeypatch: pytest.MonkeyPatch) -> None:
         parts, _ = inputs(n, q, k, 8, 2)
         plan = blocked._Plan(*parts, None, None, None, after, 0.0, None)
         seen = torch.zeros(n, q, k)
-        for part in plan.parts():
+        for part in plan.tiles():
             for i, j in plan.blocks(part):
                 seen[part.sentences, i, j] += 1
         must = torch.ones(q, k) if after is None else Mask.causal().dense(q, k)

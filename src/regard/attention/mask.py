@@ -339,8 +339,8 @@ class _Dense(Mask):
                 " Mask.from_torch_key_padding",
             )
         allowed = self.allowed if device is None else self.allowed.to(device)
-        whole = rows is None or allowed.shape[-2] == 1
-        return allowed if whole else allowed.index_select(-2, rows.to(allowed.device))  # type: ignore[union-attr]
+        all_rows = rows is None or allowed.shape[-2] == 1
+        return allowed if all_rows else allowed.index_select(-2, rows.to(allowed.device))  # type: ignore[union-attr]
 
 
 @dataclass(frozen=True, eq=False)
@@ -361,7 +361,7 @@ class _Both(Mask):
 
     def dense(self, num_queries: int, num_keys: int, *, device: Device = None, rows: Tensor | None = None) -> Tensor:
         left, right = _meet(
-            *(part.dense(num_queries, num_keys, device=device, rows=rows) for part in (self.left, self.right))
+            *(side.dense(num_queries, num_keys, device=device, rows=rows) for side in (self.left, self.right))
         )
         return left & right
 
@@ -373,7 +373,7 @@ class _Either(Mask):
 
     def dense(self, num_queries: int, num_keys: int, *, device: Device = None, rows: Tensor | None = None) -> Tensor:
         left, right = _meet(
-            *(part.dense(num_queries, num_keys, device=device, rows=rows) for part in (self.left, self.right))
+            *(side.dense(num_queries, num_keys, device=device, rows=rows) for side in (self.left, self.right))
         )
         return left | right
 

@@ -21,7 +21,7 @@ def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> Path
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     data = content.encode() if isinstance(content, str) else content
-    with replacing(path) as part, open(part, "xb") as file:
+    with replacing(path) as unfinished, open(unfinished, "xb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
@@ -31,12 +31,12 @@ def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> Path
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A path beside `path` to write a file to: it is renamed to `path` at the end, or removed after an error."""
-    part = part_beside(path)
+    unfinished = part_beside(path)
     try:
-        yield part
-        os.replace(part, path)
+        yield unfinished
+        os.replace(unfinished, path)
     except BaseException:
-        part.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
         raise
 
 
@@ -45,13 +45,13 @@ def part_beside(path: Path) -> Path:
     return path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
 
 
-def whole_path(part: Path) -> Path:
+def whole_path(unfinished: Path) -> Path:
     """The path for which `part_beside` gave this one; any other path as it is.
 
     >>> whole_path(Path("run/.log.jsonl.0123456789ab.part")).as_posix()
     'run/log.jsonl'
     """
-    return part.with_name(_PART.sub(r"\1", part.name)) if part.name else part
+    return unfinished.with_name(_PART.sub(r"\1", unfinished.name)) if unfinished.name else unfinished
 
 
 def file_sha256(path: str | os.PathLike[str]) -> str:
@@ -73,7 +73,7 @@ def parse_json(text: str | bytes) -> Any:
     try:
         content = json.loads(text.decode("utf-8") if isinstance(text, bytes) else text)
         level, depth = [content], 0
-        while level := [part for whole in level for part in _parts(whole) if isinstance(part, dict | list)]:
+        while level := [child for parent in level for child in _parts(parent) if isinstance(child, dict | list)]:
             depth += 1
             if depth >= MAX_DEPTH:
                 raise RecursionError
@@ -129,5 +129,5 @@ def followed(path: str, *, cure: str) -> str:
     return path
 
 
-def _parts(whole: Any) -> Any:
-    return whole.values() if isinstance(whole, dict) else whole if isinstance(whole, list) else ()
+def _parts(value: Any) -> Any:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()

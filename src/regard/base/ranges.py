@@ -75,7 +75,7 @@ class Range:
             return f"at least {-ceiling:,}" if isinstance(value, int) else f"at least {-ceiling:g}"
         finite = "a finite number" if ceiling is None else ""
         least = "" if low is None else f"more than {low}" if strict else f"{low} or more"
-        return ", ".join(part for part in (finite, least) if part)
+        return ", ".join(bound for bound in (finite, least) if bound)
 
 
 @dataclass(frozen=True)

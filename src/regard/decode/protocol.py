@@ -76,14 +76,14 @@ def tensors(state: Any) -> list[Tensor]:
 
 def _parts(state: Any) -> list[tuple[Tensor, bool]]:
     """Every tensor of a state that has a first axis, and whether it is shared."""
-    found: list[tuple[Tensor, bool]] = []
+    leaves: list[tuple[Tensor, bool]] = []
 
     def see(tensor: Tensor, shared: bool) -> Tensor:
-        found.append((tensor, shared))
+        leaves.append((tensor, shared))
         return tensor
 
     _mapped(state, see)
-    return found
+    return leaves
 
 
 def _mapped(state: Any, change: Callable[[Tensor, bool], Tensor], shared: bool = False) -> Any:
@@ -93,17 +93,17 @@ def _mapped(state: Any, change: Callable[[Tensor, bool], Tensor], shared: bool =
     if isinstance(state, _PLAIN):
         return state
     if isinstance(state, list | tuple):
-        parts = [_mapped(part, change, shared or isinstance(state, Shared)) for part in state]
+        parts = [_mapped(item, change, shared or isinstance(state, Shared)) for item in state]
         return type(state)(*parts) if hasattr(state, "_fields") else type(state)(parts)
     if isinstance(state, dict):
         same = copy.copy(state)
-        same.update({name: _mapped(part, change, shared) for name, part in state.items()})
+        same.update({name: _mapped(item, change, shared) for name, item in state.items()})
         return same
     if dataclasses.is_dataclass(state) and not isinstance(state, type):
         fresh = copy.copy(state)
         for field in dataclasses.fields(state):
-            part = _mapped(getattr(state, field.name), change, shared)
-            object.__setattr__(fresh, field.name, part)  # frozen ones too
+            value = _mapped(getattr(state, field.name), change, shared)
+            object.__setattr__(fresh, field.name, value)  # frozen ones too
         return fresh
     raise RegardError(
         "a decoding state holds something that cannot be picked along its first axis",

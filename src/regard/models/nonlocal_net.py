@@ -66,7 +66,7 @@ class NonLocalNet(ResNet):
             raise ShapeError("a place is outside the picture", got=wrong[0], expected=f"within {height} × {width}")
         with evaluating(self), trace(self) as seen:
             self(images)
-        found = {}
+        weights_by_block = {}
         for name, record in seen.items():
             block = self.get_submodule(name.removesuffix(".attention"))
             assert isinstance(block, NonLocal)
@@ -75,8 +75,8 @@ class NonLocalNet(ResNet):
             rows = [row // step * across + column // step for row, column in places]
             grid = block.key_shape(-(-height // step), across)
             weights = torch.from_numpy(record.weights[:, rows])
-            found[name.removesuffix(".attention")] = weights.reshape(len(images), len(rows), *grid)
-        return found
+            weights_by_block[name.removesuffix(".attention")] = weights.reshape(len(images), len(rows), *grid)
+        return weights_by_block
 
 
 def _check(config: NonLocalConfig) -> None:

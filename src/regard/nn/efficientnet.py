@@ -76,23 +76,23 @@ class Backbone(nn.Module):
         super().__init__()
         self.module, self.channels = module, channels
         for name, numbers in (("mean", mean), ("scale", scale)):
-            several = [numbers] * 3 if isinstance(numbers, int | float) else numbers
-            self.register_buffer(name, torch.tensor(list(several)).view(3, 1, 1), persistent=False)
+            by_channel = [numbers] * 3 if isinstance(numbers, int | float) else numbers
+            self.register_buffer(name, torch.tensor(list(by_channel)).view(3, 1, 1), persistent=False)
         self.mean: Tensor
         self.scale: Tensor
         self._hold_statistics()
 
     def forward(self, images: Float[Tensor, "b 3 h w"]) -> Features:
         """Vectors of all places."""
-        found = self.module((images - self.mean) / self.scale)
-        if not isinstance(found, Tensor) or found.ndim != 4 or found.shape[1] != self.channels:
+        maps = self.module((images - self.mean) / self.scale)
+        if not isinstance(maps, Tensor) or maps.ndim != 4 or maps.shape[1] != self.channels:
             raise ShapeError(
                 "the backbone gives no map of features",
-                got=list(found.shape) if isinstance(found, Tensor) else type(found).__name__,
+                got=list(maps.shape) if isinstance(maps, Tensor) else type(maps).__name__,
                 expected=f"[b {self.channels} h w]",
                 cure="cut off pooling and classifier, and say how many channels are left",
             )
-        return Features(found.flatten(2).mT, (found.shape[2], found.shape[3]))
+        return Features(maps.flatten(2).mT, (maps.shape[2], maps.shape[3]))
 
     def train(self, mode: bool = True) -> "Backbone":
         """Training or not, but for batch normalisation."""
@@ -222,8 +222,8 @@ class EfficientNetLite0(nn.Module):
         self.classifier = None if classes is None else nn.Linear(HEAD, classes)
         self.channels = HEAD if stage == TOP else inside
         self._still = sum(repeats for _, _, repeats, _, _ in STAGES[: max(frozen - 1, 0)])  # blocks that do not learn
-        for part in [self.stem, self.stem_norm, *self.blocks[: self._still]] if frozen else []:
-            part.requires_grad_(False)
+        for layer in [self.stem, self.stem_norm, *self.blocks[: self._still]] if frozen else []:
+            layer.requires_grad_(False)
 
     def forward(self, images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "..."]:
         """[b channels h/stride w/stride], rounded up; pictures are normalised already."""

@@ -33,6 +33,7 @@ from regard.train import Train
 RECIPE = "recipe.json"
 FORMAT = 1
 RESTORE = "restore it, or train anew"
+RENAMED = {"walks": "rollouts"}  # settings of tasks in the recipes of earlier versions, and their names now
 _OF_TORCH = (ValueError, TypeError, ArithmeticError, RuntimeError, AssertionError, MemoryError)  # on sizes
 
 
@@ -164,8 +165,9 @@ def load_recipe(folder: Path) -> Recipe:
     try:
         paper = _paper(str(content.get("paper", "")))
         content["model"] = from_json(paper.config, content.get("model"), where="model.")
-        entry = _stored_task(task_name, content.get("task"))
-        content["task"] = from_json(entry.config, content.get("task"), where="task.")
+        settings = _renamed(content.get("task"))
+        entry = _stored_task(task_name, settings)
+        content["task"] = from_json(entry.config, settings, where="task.")
         return trusted(from_json(Recipe, content), signed)  # type: ignore[no-any-return]
     except RegardError as error:
         raise RegardError(f"{path} is no recipe: {error}") from error
@@ -174,6 +176,13 @@ def load_recipe(folder: Path) -> Recipe:
 def load_task(folder: Path, recipe: Recipe) -> Any:
     """The task of a run folder; its data is read only when asked for."""
     return recipe.entry.task.load(folder, recipe.task)
+
+
+def _renamed(settings: Any) -> Any:
+    """The settings of a task under the names that they have now."""
+    return (
+        {RENAMED.get(name, name): value for name, value in settings.items()} if isinstance(settings, dict) else settings
+    )
 
 
 def _stored_task(name: object, settings: Any) -> TaskEntry:

@@ -75,9 +75,9 @@ class CaptionedPictures:
             raise ConfigError("dataset='files' needs a file and a folder", cure=cure)
         again = "name them again by --source and --target"
         file, folder = (followed(path, cure=again) for path in (config.caption_file, config.folder))
-        found = read_captions(file, folder, on_bad=config.on_bad)
-        held_out = min(1000, max(1, len(found) // 10))
-        return split_captions(found, valid=held_out, test=held_out)
+        captioned = read_captions(file, folder, on_bad=config.on_bad)
+        held_out = min(1000, max(1, len(captioned) // 10))
+        return split_captions(captioned, valid=held_out, test=held_out)
 
     def prepare(self, device: str | torch.device, progress: Progress | None = None) -> None:
         """Encodes all splits, or reads their features from disk, and holds them on the device."""

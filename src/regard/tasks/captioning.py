@@ -139,7 +139,7 @@ class Captioning(CaptionedPictures, StoredTask):
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """The words of the training captions."""
-        lines = (caption_tokens(text) for several in self.splits["train"].captions for text in several)
+        lines = (caption_tokens(text) for texts in self.splits["train"].captions for text in texts)
         return Vocabulary.build(lines, max_size=self.config.vocabulary, min_count=self.config.min_count)
 
     def complete(self, model_config: Any) -> Any:
@@ -172,8 +172,8 @@ class Captioning(CaptionedPictures, StoredTask):
             vocabulary = Vocabulary.from_json(path.read_text(encoding="utf-8"))
         except ValueError as error:
             raise RegardError(f"{path} cannot be read", got=str(error), cure="restore it, or train anew") from error
-        kept = folder if inside(folder / "encoder.safetensors").exists() else None
-        return cls(config, vocabulary=vocabulary, folder=kept)
+        encoder_folder = folder if inside(folder / "encoder.safetensors").exists() else None
+        return cls(config, vocabulary=vocabulary, folder=encoder_folder)
 
     @classmethod
     def from_files(cls, config: CaptioningConfig, source: str, target: str | None) -> CaptioningConfig:
@@ -247,10 +247,10 @@ class Captioning(CaptionedPictures, StoredTask):
             encoding = time.perf_counter() - start
             figures = {"loss": self._mean_loss(model, split, shown, how)}
             start = time.perf_counter() - encoding
-            found = [several[0] for several in self._search(model, shown, how, progress)]
+            hypotheses = [beams[0] for beams in self._search(model, shown, how, progress)]
             seconds = time.perf_counter() - start
-        outputs = [self.vocabulary.decode(one.tokens) for one in found]
-        references = [[caption_tokens(text) for text in several] for several in self.splits[split].captions]
+        outputs = [self.vocabulary.decode(one.tokens) for one in hypotheses]
+        references = [[caption_tokens(text) for text in captions] for captions in self.splits[split].captions]
         details: dict[str, Any] = {}
         if full:
             judged = score_captions(outputs, references, metrics=self.config.metrics)
@@ -267,7 +267,7 @@ class Captioning(CaptionedPictures, StoredTask):
             figures |= {f"bleu_{n}": value for n, value in enumerate(scored.plain, 1)}
             figures["bleu_4_brevity"] = scored.penalised[3]
         figures["words"] = sum(map(len, outputs)) / len(outputs)
-        exact = [words in several for words, several in zip(outputs, references, strict=True)]
+        exact = [words in captions for words, captions in zip(outputs, references, strict=True)]
         figures["exact"] = sum(exact) / len(exact)
         return Evaluation(figures, best=self.config.select, details=details)
 
@@ -323,13 +323,13 @@ class Captioning(CaptionedPictures, StoredTask):
             made.append(Example(source, "\n".join(captions.captions[number]), best[0].text, best[0], image))
         return made
 
-    def _caption(self, name: str, image: NDArray[np.uint8], found: Hypothesis) -> Caption:
-        tokens = self.vocabulary.decode(found.tokens)
-        weights = None if found.weights is None else found.weights[: len(tokens)].float().cpu().numpy()
+    def _caption(self, name: str, image: NDArray[np.uint8], hypothesis: Hypothesis) -> Caption:
+        tokens = self.vocabulary.decode(hypothesis.tokens)
+        weights = None if hypothesis.weights is None else hypothesis.weights[: len(tokens)].float().cpu().numpy()
         box = fit_box(*image.shape[:2], whole=self.config.encoder.whole)
         places = 0 if weights is None else weights.shape[1]
         grid = (isqrt(places), isqrt(places)) if self.config.finetune else self.features.grid  # a square view
-        facts = (found.score, found.log_prob, found.finished)
+        facts = (hypothesis.score, hypothesis.log_prob, hypothesis.finished)
         return Caption(name, " ".join(tokens), tokens, *facts, grid, box, weights, image)
 
     def _search(
@@ -337,17 +337,17 @@ class Captioning(CaptionedPictures, StoredTask):
     ) -> list[list[Hypothesis]]:
         """The best captions of what is shown, `batch_tokens` / beams / 4 pictures at a time."""
         check_search(how)
-        found: list[list[Hypothesis]] = []
-        for part in torch.split(shown, max(1, how.batch_tokens // (4 * how.beams))):
-            state = model.init_state(model.encode(part), **_looking(how))
+        hypotheses: list[list[Hypothesis]] = []
+        for chunk in torch.split(shown, max(1, how.batch_tokens // (4 * how.beams))):
+            state = model.init_state(model.encode(chunk), **_looking(how))
             options: dict[str, Any] = {
-                "batch": len(part), "bos": BOS, "eos": EOS, "max_steps": self.config.max_words,
+                "batch": len(chunk), "bos": BOS, "eos": EOS, "max_steps": self.config.max_words,
                 "min_steps": how.min_steps, "forbidden": (PAD, BOS, UNK),
             }  # fmt: skip
-            found += find_best(model, state, how, **options)
+            hypotheses += find_best(model, state, how, **options)
             if progress is not None:
-                progress("captions", len(found), len(shown))
-        return found
+                progress("captions", len(hypotheses), len(shown))
+        return hypotheses
 
     def _mean_loss(self, model: nn.Module, split: str, shown: Float[Tensor, "m k d"], how: Search) -> float:
         """Nats a token, without smoothing."""
@@ -363,8 +363,8 @@ class Captioning(CaptionedPictures, StoredTask):
     # ── pictures ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _encoded(self, split: str, limit: int | None = None) -> Iterator[Pair]:
-        for number, several in enumerate(self.splits[split].captions):
-            for text in several:
+        for number, captions in enumerate(self.splits[split].captions):
+            for text in captions:
                 words = caption_tokens(text)
                 if limit is None or len(words) < limit:
                     yield [number], self.vocabulary.encode(words)

@@ -119,8 +119,8 @@ class Classification(ShownPictures, StoredTask):
     def loss(self, model: Callable[..., Any], batch: Rows) -> Loss:
         """Cross entropy, and for a model that draws the losses of its policy and its baseline; sums over pictures."""
         images, labels = self.shown(batch.rows)
-        if self.config.walks > 1:
-            images, labels = (x.repeat_interleave(self.config.walks, 0) for x in (images, labels))
+        if self.config.rollouts > 1:
+            images, labels = (x.repeat_interleave(self.config.rollouts, 0) for x in (images, labels))
         return classification_loss(model(images), labels, self.config)
 
     # ── evaluation ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -240,7 +240,7 @@ class Classification(ShownPictures, StoredTask):
     def _run(
         self, model: nn.Module, pictures: Pictures, draws: int, options: dict[str, Any], progress: Progress | None
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """On the CPU: log-probabilities [n s c], steps [n]; of one walk for one label, that after each glimpse [n t].
+        """On the CPU: log-probabilities [n s c], steps [n]; of one rollout for one label, that after each glimpse [n t].
 
         Noise, where there is any, has a seed of its own.
         """

@@ -72,13 +72,13 @@ class FeatureCache:
         if config.name == "patches":
             patches = Patches(config.patch)
             return Backbone(patches, channels=patches.channels, mean=0.5, scale=0.5).eval()
-        kept = None if self.folder is None else self.folder / FILE
-        encoder = efficientnet_lite0(None if kept else self.weights_file, stage=config.stage)
-        if kept is not None:
+        stored = None if self.folder is None else self.folder / FILE
+        encoder = efficientnet_lite0(None if stored else self.weights_file, stage=config.stage)
+        if stored is not None:
             try:
-                encoder.load_state_dict(load_file(kept))
+                encoder.load_state_dict(load_file(stored))
             except (OSError, SafetensorError, RuntimeError) as error:
-                what, cure = f"{kept} does not hold this encoder", "restore it, or train anew"
+                what, cure = f"{stored} does not hold this encoder", "restore it, or train anew"
                 raise RegardError(what, got=str(error).partition("\n")[0], cure=cure) from error
         return encoder.eval().requires_grad_(False)
 
@@ -105,8 +105,8 @@ class FeatureCache:
             return
         folder.mkdir(parents=True, exist_ok=True)
         tensors = {name: tensor.contiguous() for name, tensor in self.encoder.state_dict().items()}
-        with replacing(folder / FILE) as part:
-            save_file(tensors, part)
+        with replacing(folder / FILE) as unfinished:
+            save_file(tensors, unfinished)
 
     def view(self, image: UInt8[np.ndarray, "h w 3"], *, margin: int = 0) -> UInt8[np.ndarray, "3 s s"]:
         """The square that the encoder sees, `margin` pixels larger if asked."""
@@ -192,8 +192,8 @@ class FeatureCache:
         if not path.exists():
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                with replacing(path) as part:
-                    file = np.lib.format.open_memmap(part, mode="w+", dtype=dtype, shape=shape)
+                with replacing(path) as unfinished:
+                    file = np.lib.format.open_memmap(unfinished, mode="w+", dtype=dtype, shape=shape)
                     _filled(file, parts()).flush()
                     del file
             except OSError as error:
@@ -207,8 +207,8 @@ class FeatureCache:
 
 
 def _filled(array: Any, parts: Iterable[tuple[int, NDArray[Any]]]) -> Any:
-    for start, part in parts:
-        array[start : start + len(part)] = part
+    for start, chunk in parts:
+        array[start : start + len(chunk)] = chunk
     return array
 
 

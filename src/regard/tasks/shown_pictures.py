@@ -122,8 +122,8 @@ class ShownPictures:
         """The task of a run; its data is read only when asked for."""
         path, cure = folder / FACTS, "restore it, or train anew"
         try:
-            found = read_json(path, cure=cure)
-            facts = Facts(tuple(found["classes"]), *(int(found[name]) for name in Facts._fields[1:]))
+            stored = read_json(path, cure=cure)
+            facts = Facts(tuple(stored["classes"]), *(int(stored[name]) for name in Facts._fields[1:]))
         except FileNotFoundError:
             return cls(config)
         except RegardError:
@@ -155,17 +155,17 @@ class ShownPictures:
     def held_out(self, split: str) -> Pictures:
         """The fixed pictures of a split, as a model sees them but for normalisation; labels are [n s]."""
         if split not in self._held:
-            found = self.splits[checked_split(split, self.splits)]
-            config, labels = self.config, found.labels
+            pictures = self.splits[checked_split(split, self.splits)]
+            config, labels = self.config, pictures.labels
             if config.canvas.size is not None:
-                config.canvas.check(found)
+                config.canvas.check(pictures)
                 generator = torch.Generator().manual_seed(config.canvas_seed + sum(map(ord, split)))
-                every = torch.split(torch.arange(found.size), AT_ONCE)
-                parts = [paint(rows, found, config.canvas, generator=generator) for rows in every]
-                images = torch.cat([(part.images * 255).round().to(torch.uint8) for part in parts])
-                labels = torch.cat([part.labels for part in parts])
+                every = torch.split(torch.arange(pictures.size), AT_ONCE)
+                parts = [paint(rows, pictures, config.canvas, generator=generator) for rows in every]
+                images = torch.cat([(chunk.images * 255).round().to(torch.uint8) for chunk in parts])
+                labels = torch.cat([chunk.labels for chunk in parts])
             else:
-                images = found.images if config.crop is None else centre_crops(found.images, config.crop)
+                images = pictures.images if config.crop is None else centre_crops(pictures.images, config.crop)
             self._held[split] = Pictures(images, labels if labels.ndim == 2 else labels.unsqueeze(1), self.classes)
         return self._held[split]
 
@@ -194,9 +194,9 @@ class ShownPictures:
     def _on(self, split: str, device: torch.device) -> Pictures:
         """A split on a device, where it stays."""
         if (split, device) not in self._places:
-            found = self.splits[checked_split(split, self.splits)]
-            self.config.canvas.check(found)
-            self._places[split, device] = found.to(device)
+            pictures = self.splits[checked_split(split, self.splits)]
+            self.config.canvas.check(pictures)
+            self._places[split, device] = pictures.to(device)
         return self._places[split, device]
 
     def normalised(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c h w"]:

@@ -211,7 +211,9 @@ class Translation(StoredTask):
         if not weight:
             out = model(batch.source, batch.source_lengths, batch.inputs)
             return Loss(token_loss(out.logits, batch.targets, smoothing=smoothing, ignore=PAD))
-        twice = (torch.cat([part, part]) for part in (batch.source, batch.source_lengths, batch.inputs, batch.targets))
+        twice = (
+            torch.cat([tensor, tensor]) for tensor in (batch.source, batch.source_lengths, batch.inputs, batch.targets)
+        )
         source, lengths, inputs, targets = twice
         logits = model(source, lengths, inputs).logits
         first, second = logits.chunk(2)
@@ -244,7 +246,7 @@ class Translation(StoredTask):
         outputs = [prediction.text for prediction in best]
         references = self.references(split)
         tokens = [tokenize(output, lower=True) for output in outputs]
-        wanted = [[tokenize(reference, lower=True) for reference in several] for several in references]
+        wanted = [[tokenize(reference, lower=True) for reference in texts] for texts in references]
         measured = tokenized_bleu(tokens, wanted, lower=True)
         figures["tokenized_bleu"] = measured.score
         details: dict[str, Any] = {}
@@ -348,7 +350,7 @@ class Translation(StoredTask):
         """Nats a token, without smoothing."""
         total, count = torch.zeros((), dtype=torch.float64, device=device), 0
         for batch in self._held_out(split):
-            out = model(*(part.to(device) for part in (batch.source, batch.source_lengths, batch.inputs)))
+            out = model(*(tensor.to(device) for tensor in (batch.source, batch.source_lengths, batch.inputs)))
             total += token_loss(out.logits, batch.targets.to(device), ignore=PAD)
             count += batch.num_tokens
         return total.item() / max(count, 1)

@@ -52,7 +52,7 @@ def length_curves(
     >>> [label.get_text() for label in ax.get_xticklabels()]
     ['1–10', '11–20']
     """
-    buckets = {str(name): [_as_bucket(str(name), bucket) for bucket in given] for name, given in curves.items()}
+    buckets = {str(name): [_as_bucket(str(name), bucket) for bucket in triples] for name, triples in curves.items()}
     drawn = {name: line for name, line in buckets.items() if any(bucket.bleu is not None for bucket in line)}
     if not drawn:
         what = "no bucket with a finite BLEU"
@@ -134,9 +134,9 @@ def loss_curves(
     ticker = require("matplotlib.ticker", extra="viz")
     ax.xaxis.set_major_locator(ticker.MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
     ax.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: _short(value)))
-    found = dict.fromkeys(kind for kinds in drawn.values() for kind in kinds)
-    others = ", ".join(kind for kind in found if kind != "train")
-    key = f" (thin line: train; markers: {others})" if others and "train" in found else ""
+    all_kinds = dict.fromkeys(kind for kinds in drawn.values() for kind in kinds)
+    others = ", ".join(kind for kind in all_kinds if kind != "train")
+    key = f" (thin line: train; markers: {others})" if others and "train" in all_kinds else ""
     ax.set_xlabel((xlabel or x.replace("_", " ")) + key, color=INK, fontsize=9.5, parse_math=False)
     ax.set_ylabel(ylabel or y.replace("_", " "), color=INK, fontsize=9.5, parse_math=False)
     _finish(ax, title, handles)

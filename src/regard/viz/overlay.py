@@ -86,7 +86,7 @@ def overlay(
     on in the next line. Returns the grid of axes, which `save` writes; those without a panel are hidden.
     """
     captions = rows if rows is not None else {"": (words or [], weights)}
-    told = {name: CaptionOverlay(each, given, grid, box) for name, (each, given) in captions.items()}
+    told = {name: CaptionOverlay(each, word_weights, grid, box) for name, (each, word_weights) in captions.items()}
     return overlays(image, told, per_row=per_row, smooth=smooth, title=title, dark=dark)
 
 
@@ -173,7 +173,7 @@ def _lines(name: str, told: CaptionOverlay, per_row: int) -> list[tuple[str | No
         raise ConfigError("weights are not finite", cure="draw weights, not masked scores")
     panels = list(zip(words, array, strict=True))
     parts = [panels[start : start + per_row] for start in range(0, len(panels), per_row)]
-    return [(name if number == 0 else None, part) for number, part in enumerate(parts)]
+    return [(name if number == 0 else None, line) for number, line in enumerate(parts)]
 
 
 def _above(ax: Any, text: str, ink: str, *, left: bool = False) -> None:

@@ -96,7 +96,9 @@ def report_page(
         raise ConfigError("a report needs runs", got="none", expected="at least one RunReport")
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ConfigError("runs must have different names", got=f"{', '.join(twice)} twice", cure="rename one of them")
-    paragraphs = "\n".join(f'<p dir="auto">{_linked(part)}</p>' for part in re.split(r"\n\s*\n", intro) if part.strip())
+    paragraphs = "\n".join(
+        f'<p dir="auto">{_linked(paragraph)}</p>' for paragraph in re.split(r"\n\s*\n", intro) if paragraph.strip()
+    )
     sections = {
         "Runs": _table(runs),
         "Curves": _figures(runs, *figure),
@@ -119,8 +121,8 @@ def _file(name: str) -> str:
 def _linked(text: str) -> str:
     """`text` as HTML, where addresses are links."""
     parts = _LINK.split(str(text))  # every other one is an address
-    addresses = (f'<a href="{as_html(part)}">{as_html(part.split("://")[1])}</a>' for part in parts[1::2])
-    return "".join(as_html(part) + next(addresses, "") for part in parts[::2])
+    addresses = (f'<a href="{as_html(piece)}">{as_html(piece.split("://")[1])}</a>' for piece in parts[1::2])
+    return "".join(as_html(piece) + next(addresses, "") for piece in parts[::2])
 
 
 def _key(place: int) -> str:
@@ -200,7 +202,8 @@ def _inline(ax: Any, prefix: str, name: str) -> str:
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>|<style.*?</style>", "", svg, flags=re.DOTALL)
     used = {
-        found: f"{prefix}-{place}" for place, found in enumerate(dict.fromkeys(re.findall(r"[\"(]#([^\")]+)", svg)))
+        identifier: f"{prefix}-{place}"
+        for place, identifier in enumerate(dict.fromkeys(re.findall(r"[\"(]#([^\")]+)", svg)))
     }
     svg = re.sub(r' id="([^"]*)"', lambda match: f' id="{used[match[1]]}"' if match[1] in used else "", svg)
     svg = re.sub(r'(?:xlink:)?href="#([^"]+)"', lambda match: f'href="#{used[match[1]]}"', svg)
