@@ -102,10 +102,8 @@ def tokenized_bleu(
     hypothesis_length = reference_length = 0
     for hypothesis, sentence_references in zip(hypotheses, references, strict=True):
         if lower:
-            hypothesis, sentence_references = (
-                _lowered(hypothesis),
-                [_lowered(reference) for reference in sentence_references],
-            )
+            hypothesis = _lowered(hypothesis)
+            sentence_references = [_lowered(reference) for reference in sentence_references]
         hypothesis_length += len(hypothesis)
         reference_length += _closest(len(hypothesis), sentence_references)
         for order in range(max_order):

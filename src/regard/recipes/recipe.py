@@ -180,9 +180,9 @@ def load_task(folder: Path, recipe: Recipe) -> Any:
 
 def _renamed(settings: Any) -> Any:
     """The settings of a task under the names that they have now."""
-    return (
-        {RENAMED.get(name, name): value for name, value in settings.items()} if isinstance(settings, dict) else settings
-    )
+    if not isinstance(settings, dict):
+        return settings
+    return {RENAMED.get(name, name): value for name, value in settings.items()}
 
 
 def _stored_task(name: object, settings: Any) -> TaskEntry:

@@ -240,7 +240,7 @@ class Classification(ShownPictures, StoredTask):
     def _run(
         self, model: nn.Module, pictures: Pictures, draws: int, options: dict[str, Any], progress: Progress | None
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """On the CPU: log-probabilities [n s c], steps [n]; of one rollout for one label, that after each glimpse [n t].
+        """On the CPU: log-probabilities [n s c], steps [n]; of one rollout, the label after each glimpse [n t].
 
         Noise, where there is any, has a seed of its own.
         """
