@@ -5,13 +5,15 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from regard.base.errors import RegardError
 
+T = TypeVar("T")
+RESTORE = "restore it, or train anew"  # the advice where a file of a run folder is damaged
 MAX_DEPTH = 64  # of brackets inside brackets; what this package writes has six
 _PART = re.compile(r"^\.(.+)\.[0-9a-f]{12}\.part$")
 
@@ -97,6 +99,18 @@ def read_json(path: Path, *, cure: str, expected: str = "values by name") -> dic
     if not isinstance(content, dict):
         raise RegardError(f"{path} cannot be read", got=type(content).__name__, expected=expected, cure=cure)
     return content
+
+
+def read_stored(path: Path, parse: Callable[[str], T], *, expected: str | None = None) -> T:
+    """What `parse` makes of the text of a file in a run folder; an error names the file, and what to do about it."""
+    inside(path)
+    try:
+        return parse(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        got = (error.strerror or str(error)).lower()
+        raise RegardError(f"{path} cannot be read", got=got, expected=expected, cure=RESTORE) from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise RegardError(f"{path} cannot be read", got=str(error), cure=RESTORE) from error
 
 
 def inside(path: Path) -> Path:

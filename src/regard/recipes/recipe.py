@@ -11,6 +11,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from regard.base import (
+    RESTORE,
     ConfigError,
     RegardError,
     check_settings,
@@ -32,7 +33,6 @@ from regard.train import Train
 
 RECIPE = "recipe.json"
 FORMAT = 1
-RESTORE = "restore it, or train anew"
 RENAMED = {"walks": "rollouts"}  # settings of tasks in the recipes of earlier versions, and their names now
 _OF_TORCH = (ValueError, TypeError, ArithmeticError, RuntimeError, AssertionError, MemoryError)  # on sizes
 

@@ -14,7 +14,7 @@ from jaxtyping import Float, Shaped
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.base import ConfigError, RegardError, check_settings, inside, to_json, write_atomically
+from regard.base import ConfigError, check_settings, inside, read_stored, to_json, write_atomically
 from regard.base.ranges import BatchSize, Count, Few, Share, VocabularySize, Weight
 from regard.data import BOS, EOS, PAD, UNK, Pair, TokenBatch, TokenBatches, Vocabulary, evaluation_batches
 from regard.data.captions import CaptionBatches, caption_tokens
@@ -167,11 +167,7 @@ class Captioning(CaptionedPictures, StoredTask):
     @classmethod
     def load(cls, folder: Path, config: CaptioningConfig) -> "Captioning":
         """The task of a run folder."""
-        path = inside(folder / VOCABULARY)
-        try:
-            vocabulary = Vocabulary.from_json(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise RegardError(f"{path} cannot be read", got=str(error), cure="restore it, or train anew") from error
+        vocabulary = read_stored(folder / VOCABULARY, Vocabulary.from_json, expected="the words of the run")
         encoder_folder = folder if inside(folder / "encoder.safetensors").exists() else None
         return cls(config, vocabulary=vocabulary, folder=encoder_folder)
 

@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from regard.base import RegardError, check_settings, followed, replacing
+from regard.base import RESTORE, RegardError, check_settings, followed, replacing
 from regard.base.ranges import Pixels, Range, UserPath
 from regard.data.captions import Captions
 from regard.data.download import cache_folder, find
@@ -78,8 +78,8 @@ class FeatureCache:
             try:
                 encoder.load_state_dict(load_file(stored))
             except (OSError, SafetensorError, RuntimeError) as error:
-                what, cure = f"{stored} does not hold this encoder", "restore it, or train anew"
-                raise RegardError(what, got=str(error).partition("\n")[0], cure=cure) from error
+                what, got = f"{stored} does not hold this encoder", str(error).partition("\n")[0]
+                raise RegardError(what, got=got, cure=RESTORE) from error
         return encoder.eval().requires_grad_(False)
 
     @property

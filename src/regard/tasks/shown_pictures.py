@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
-from regard.base import ConfigError, RegardError, fill, read_json, write_atomically
+from regard.base import RESTORE, ConfigError, RegardError, fill, read_json, write_atomically
 from regard.base.ranges import Margin, Pixels, Range, Seed, Share
 from regard.data import Canvas, Pictures, paint
 from regard.data.pictures import Facts, centre_crops, random_crops, random_erasures, random_turns
@@ -120,16 +120,16 @@ class ShownPictures:
     @classmethod
     def load(cls, folder: Path, config: PictureSettings) -> Any:
         """The task of a run; its data is read only when asked for."""
-        path, cure = folder / FACTS, "restore it, or train anew"
+        path = folder / FACTS
         try:
-            stored = read_json(path, cure=cure)
+            stored = read_json(path, cure=RESTORE)
             facts = Facts(tuple(stored["classes"]), *(int(stored[name]) for name in Facts._fields[1:]))
         except FileNotFoundError:
             return cls(config)
         except RegardError:
             raise
         except (OSError, ValueError, TypeError, KeyError, OverflowError) as error:
-            raise RegardError(f"{path} cannot be read", got=str(error), cure=cure) from error
+            raise RegardError(f"{path} cannot be read", got=str(error), cure=RESTORE) from error
         return cls(config, facts=facts)
 
     def shown(self, rows: Int[Tensor, " b"]) -> tuple[Float[Tensor, "b c h w"], Int[Tensor, "b s"]]:

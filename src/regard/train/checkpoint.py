@@ -25,7 +25,7 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from regard.base import RegardError, file_sha256, inside, parse_json, part_beside, write_atomically
+from regard.base import RESTORE, RegardError, file_sha256, inside, parse_json, part_beside, write_atomically
 from regard.nn.checksum import tensors_checksum
 
 PREFIX = "step_"
@@ -114,7 +114,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
         raise _unwritten(path, error) from error
 
 
-def load_tensors(path: Path, *, cure: str = "restore it, or train anew") -> dict[str, Tensor]:
+def load_tensors(path: Path, *, cure: str = RESTORE) -> dict[str, Tensor]:
     """The tensors of a safetensors file; `cure` is for one that is broken."""
     try:
         return safetensors.torch.load_file(inside(path))
