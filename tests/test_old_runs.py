@@ -20,6 +20,13 @@ def test_the_task_is_known_by_its_settings(name: str) -> None:
     assert api.load(RUNS / name, device="cpu").entry.name == name
 
 
+def test_a_renamed_setting_keeps_its_value(tmp_path: Path) -> None:
+    recipe = json.loads((RUNS / "classification" / "recipe.json").read_text())
+    recipe["task"]["walks"] = 3
+    (tmp_path / "recipe.json").write_text(json.dumps(recipe))
+    assert load_recipe(tmp_path).task.rollouts == 3
+
+
 def test_predictions_are_what_they_were() -> None:
     translated = api.load(RUNS / "translation", device="cpu").translate("one and two three", min_steps=3)
     assert translated.text == "<unk> <unk>"

@@ -106,7 +106,7 @@ def test_inside_a_part_of_any_kind() -> None:
         ("units=bpe", "unknown setting 'units'; known: title, .*Did you mean 'task.units'?"),
         ("task.beams=3", "unknown setting 'task.beams'; known: name, .*Did you mean 'task.search.beams'?"),
         ("qqq=3", "unknown setting 'qqq'; known: title, steps, betas, task, model$"),
-        ("steps.x=3", "unknown setting 'steps.x'. Try: what is before 'x' has no parts of its own"),
+        ("steps.x=3", "unknown setting 'steps.x'. Try: leave 'x' out: what is before it has no settings"),
         ("task=3", "task has several settings: got '3'; expected one of task.name, task.file, "),
         ("task.search=3", "task.search has several settings: got '3'; expected one of task.search.beams"),
         ("steps=many", "steps: got 'many'; expected a whole number$"),

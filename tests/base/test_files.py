@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import regard
-from regard.base import RegardError, Unfollowed, followed, inside, parse_json, read_json, write_atomically
+from regard.base import RegardError, Unfollowed, followed, inside, parse_json, read_json, read_stored, write_atomically
 from regard.base.files import MAX_DEPTH, file_sha256, part_beside, replacing, whole_path
 
 
@@ -187,3 +187,20 @@ def test_a_path_that_is_not_followed_is_asked_for() -> None:
         "this run was trained on files whose paths are not followed: got '/etc/passwd' in its recipe.json; "
         "expected paths that were given on this machine. Try: name it again."
     )
+
+
+def test_a_stored_file_is_parsed_or_the_error_says_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "units.json"
+    with pytest.raises(RegardError, match=r"cannot be read: got no such file.*; expected units. Try: restore"):
+        read_stored(path, str.upper, expected="units")
+    path.write_text("é", encoding="utf-8")
+    assert read_stored(path, str.upper) == "É"
+    with pytest.raises(RegardError, match=r"units.json cannot be read: got invalid literal.* Try: restore it"):
+        read_stored(path, int)
+    path.write_bytes(b"\xff")
+    with pytest.raises(RegardError, match=r"units.json cannot be read: got .*can't decode"):
+        read_stored(path, str.upper)
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "units.json").symlink_to(path)
+    with pytest.raises(RegardError, match="a link that leads out of its folder"):
+        read_stored(tmp_path / "linked" / "units.json", str.upper)

@@ -34,7 +34,7 @@ def test_nbest_has_scores_best_first(captioning: Path, pictures: Path, capsys: p
     assert scores == sorted(scores, reverse=True)
     assert len({text for _, text in rows}) == 3
     assert main(["caption", str(captioning), picture, "--nbest", "3", "--beam", "2"]) == 2
-    assert capsys.readouterr().err == "regard: nbest: got 3; expected at most beams, which is 2. Try: --beam 3.\n"
+    assert capsys.readouterr().err == "regard: nbest: got 3; expected at most beams, which is 2. Try: add --beam 3.\n"
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -164,6 +164,8 @@ def test_a_picture_without_a_caption(pictures: Path, tmp_path: Path, capsys: pyt
     text = f"{pictures}: a picture without a caption in {file}: got {lines[0].split()[0]}. Try: write one, or leave"
     assert capsys.readouterr().err.startswith(f"regard: {text}")
     assert main(["train", "show_attend_tell/shapes", "--source", str(file), *out]) == 2
-    assert capsys.readouterr().err == "regard: captions need their pictures: got no --target. Try: --target FOLDER.\n"
+    assert (
+        capsys.readouterr().err == "regard: captions need their pictures: got no --target. Try: add --target FOLDER.\n"
+    )
     assert main(["train", "ram/mini", "--source", str(file), *out]) == 2
     assert capsys.readouterr().err.startswith("regard: classification cannot be trained on files of your own: got ")

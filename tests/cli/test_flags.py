@@ -19,7 +19,7 @@ def test_settings_become_options(trained: Path) -> None:
     assert prediction_settings(model.task, ["beams=4"]) == {"beams": 4}  # where there is no flag for it
     settings = prediction_settings(model.task, ["consensus=0.5", "length_penalty=0"], beam=3, nbest=None)
     assert settings == {"consensus": 0.5, "length_penalty": 0.0, "beam": 3}
-    with pytest.raises(ConfigError, match=r"beams is a flag of its own. Try: --beam 4"):
+    with pytest.raises(ConfigError, match=r"beams is a flag of its own. Try: write --beam 4"):
         prediction_settings(model.task, ["beams=4"], beam=None)
     with pytest.raises(ConfigError, match="consensus"):
         prediction_settings(model.task, ["concensus=1"])  # a cure is named

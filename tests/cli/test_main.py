@@ -30,7 +30,7 @@ CHARS = 24  # of a.en, and four specials
 MISTAKES = {  # a command, and what it says; {here} is the folder where it runs
     # names and files
     "train bahdanua/plain_en_fr": "there is no recipe 'bahdanua/plain_en_fr'. Did you mean 'bahdanau/plain_en_fr'?",
-    "train everything": "there is no recipe 'everything'. Try: `regard list` names them all.",
+    "train everything": "there is no recipe 'everything'. Try: run `regard list` to see them all.",
     "train bahdanau/plain_en_fr --source no.en --target a.fr --out new": "{here}/no.en: cannot be read: "
     "got no such file or directory; expected a file. Try: check the path, or download the data.",
     "train bahdanau/plain_en_fr --source a.en --target short.fr --out new": "{here}/a.en and {here}/short.fr: "
@@ -79,7 +79,7 @@ MISTAKES = {  # a command, and what it says; {here} is the folder where it runs
     f"{TRAIN} task.edges=9,1,5": "task.edges: got (9, 1, 5); expected rising lengths, such as 10,20,30",
     f"{TRAIN} task.search.max_ratio=nan": "task.search.max_ratio: got nan; expected 0 to 100",
     f"{TRAIN} task.units=bpe task.vocabulary=5": "SubwordCodec size: Vocabulary size is smaller than required_chars. "
-    "5 vs {chars}: got 5. Try: task.vocabulary={chars}, or task.units=words task.joint=false.",
+    "5 vs {chars}: got 5. Try: set task.vocabulary={chars}, or task.units=words task.joint=false.",
     f"{TRAIN} note=caf\udce9": r"note: got 'caf\udce9'; expected text that UTF-8 can write",
     "train bahdanau/plain_en_fr --source /dev/zero --out new": "/dev/zero: cannot be read: got a device; "
     "expected a file. Try: name a file, or a pipe such as <(zcat text.gz).",
@@ -106,7 +106,7 @@ MISTAKES = {  # a command, and what it says; {here} is the folder where it runs
     "got Error while deserializing header: header too small; expected a whole file. "
     "Try: delete it: step_00000004 is loaded then.",
     "translate cut_and_pruned hello": "cut_and_pruned/model.safetensors is not what was saved: "
-    "got Error while deserializing header: header too small; expected a whole file. Try: the run has to start anew.",
+    "got Error while deserializing header: header too small; expected a whole file. Try: train it anew.",
     "translate unbegun hello": "unbegun has no weights yet. Try: wait for its first checkpoint.",
     "translate unread hello": "unread/recipe.json cannot be read: got Expecting value: line 1 column 1 (char 0). "
     + RESTORE,
@@ -123,7 +123,7 @@ MISTAKES = {  # a command, and what it says; {here} is the folder where it runs
     "evaluate run --set max_ratio=inf": "max_ratio: got inf; expected 0 to 100",
     # translation
     "translate run hello --set length_penalty=1e300": "length_penalty: got 1e+300; expected 0 to 10. "
-    "Try: 0.6 to 1 works well.",
+    "Try: use 0.6 to 1.",
     "translate run hello --set temperature=1 seed=99999999999999999999": "seed: got 99999999999999999999; "
     "expected at most 9,223,372,036,854,775,807",
     "translate run hello --set max_ratio=inf": "max_ratio: got inf; expected 0 to 100",
@@ -133,22 +133,22 @@ MISTAKES = {  # a command, and what it says; {here} is the folder where it runs
     "Try: check the path, or download the data.",
     "translate run hello --beam 0": "beams: got 0; expected 1 or more",
     "translate run hello --nbest 0": "nbest: got 0; expected 1 or more",
-    "translate run hello --nbest 3 --beam 2": "nbest: got 3; expected at most beams, which is 2. Try: --beam 3.",
+    "translate run hello --nbest 3 --beam 2": "nbest: got 3; expected at most beams, which is 2. Try: add --beam 3.",
     "translate run hello --nbest 2 --set temperature=1": "nbest: got 2; expected 1 with a temperature. "
     "Try: sample with several seeds.",
-    "translate run hello --set beams=3": "beams is a flag of its own. Try: --beam 3.",
-    "translate run hello --set nbest=3": "nbest is a flag of its own. Try: --nbest 3.",
+    "translate run hello --set beams=3": "beams is a flag of its own. Try: write --beam 3.",
+    "translate run hello --set nbest=3": "nbest is a flag of its own. Try: write --nbest 3.",
     "translate run hello --set temprature=1": f"unknown setting 'temprature'; known: {SEARCH}. "
     "Did you mean 'temperature'?",
     "translate run hello caf\udce9": r"text 2 is no Unicode: got '\udce9' at position 3. Try: give it in UTF-8.",
-    "translate run hello --heads": "--heads needs --heatmap. Try: --heatmap heads.png.",
+    "translate run hello --heads": "--heads needs --heatmap. Try: add --heatmap heads.png.",
     "translate run hello --heatmap a.bmp": "--heatmap: unknown picture format: got '.bmp'; "
     "expected one of .png, .pdf, .svg",
     "translate run hello --heatmap png": "--heatmap: unknown picture format: got ''; expected one of .png, .pdf, .svg",
     "trian bahdanau/plain_en_fr": f"there is no such command: got 'trian'; expected one of {', '.join(VERBS)}. "
     "Did you mean 'train'?",
     "list attention": "no recipe matches: got attention. Did you mean 'translation'?",
-    "show everything": "there is no recipe 'everything'. Try: `regard list` names them all.",
+    "show everything": "there is no recipe 'everything'. Try: run `regard list` to see them all.",
     # reports and pictures
     "report run --split tst": "unknown split: got 'tst'; expected one of train, valid, test, newstest2014. "
     "Did you mean 'test'?",
@@ -173,7 +173,7 @@ MISTAKES = {  # a command, and what it says; {here} is the folder where it runs
     "train bahdanau/plain_en_fr --out unsealed --resume": "unsealed/checkpoints/step_00000004/state.json is not "
     "what was saved: got no checksum of its own; expected a whole file. "
     "Try: delete unsealed/checkpoints/step_00000004 and go on from step_00000002.",
-    "demo --seconds 0 --out new": "--seconds: got 0.0; expected more than 0. Try: leave it out: 1200 is the default.",
+    "demo --seconds 0 --out new": "--seconds: got 0.0; expected more than 0. Try: leave it out for the default, 1200.",
 }
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from regard.base import ConfigError, MissingExtra
 from regard.cli.predicting import check_format, chunks, numbered
+from regard.viz.heatmap import FORMATS
 
 
 def test_one_picture_keeps_its_name_and_several_are_numbered() -> None:
@@ -13,10 +14,14 @@ def test_one_picture_keeps_its_name_and_several_are_numbered() -> None:
 
 
 def test_formats_are_checked_before_any_work() -> None:
-    check_format("--path", None, (".png",))
-    check_format("--path", "A.PNG", (".png",))
-    with pytest.raises(ConfigError, match=r"--path: unknown picture format: got ''; expected one of \.png, \.gif"):
-        check_format("--path", "png", (".png", ".gif"))
+    check_format("--path", None)
+    for suffix in FORMATS:
+        check_format("--path", f"A{suffix.upper()}")
+    check_format("--path", "a.gif", more=(".gif",))
+    with pytest.raises(ConfigError, match=r"--path: unknown picture format: got ''; expected one of \.png, .*, \.gif"):
+        check_format("--path", "png", more=(".gif",))
+    with pytest.raises(ConfigError, match=r"unknown picture format: got '\.gif'"):
+        check_format("--path", "a.gif")
 
 
 def test_all_pictures_in_their_order_some_at_a_time() -> None:
@@ -28,6 +33,6 @@ def test_all_pictures_in_their_order_some_at_a_time() -> None:
 
 def test_what_draws_is_checked_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    check_format("--path", None, (".png",))
+    check_format("--path", None)
     with pytest.raises(MissingExtra, match="--path needs matplotlib, which is not installed"):
-        check_format("--path", "a.png", (".png",))
+        check_format("--path", "a.png")

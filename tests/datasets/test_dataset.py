@@ -120,8 +120,8 @@ def test_a_task_takes_those_of_its_kind() -> None:
     ("name", "advice"),
     [
         ("minst", "Did you mean 'mnist'?"),
-        ("shapes", "Try: shapes has captions."),
-        ("newstest", "Try: newstest has parallel text and nothing to train on."),
+        ("shapes", "Try: choose another one: shapes has captions."),
+        ("newstest", "Try: choose another one: newstest has parallel text and nothing to train on."),
     ],
 )
 def test_a_name_that_does_not_fit(name: str, advice: str) -> None:

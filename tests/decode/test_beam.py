@@ -380,7 +380,7 @@ def test_low_precision_logits(dtype: torch.dtype) -> None:
         ({"beams": 0}, "beams: got 0; expected 1 or more"),
         ({"nbest": 0}, "nbest: got 0; expected 1 or more"),
         ({"no_repeat": -1}, "no_repeat: got -1; expected 0 or more"),
-        ({"length_penalty": -0.5}, "length_penalty: got -0.5; expected 0 to 10. Try: 0.6 to 1 works well"),
+        ({"length_penalty": -0.5}, "length_penalty: got -0.5; expected 0 to 10. Try: use 0.6 to 1"),
         ({"length_penalty": 1e300}, r"length_penalty: got 1e\+300; expected 0 to 10"),
         ({"length_penalty": math.nan}, "length_penalty: got nan; expected 0 to 10"),
         ({"coverage_penalty": math.inf}, "coverage_penalty: got inf; expected a finite number, 0 or more"),

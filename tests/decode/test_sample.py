@@ -115,7 +115,7 @@ def test_a_prefix_with_no_way_on_stops_there() -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"temperature": 0.0}, "temperature: got 0.0; expected more than 0. Try: greedy"),
+        ({"temperature": 0.0}, "temperature: got 0.0; expected more than 0. Try: use greedy"),
         ({"top_k": -1}, "top_k: got -1"),
         ({"top_p": 0.0}, "top_p: got 0.0"),
         ({"top_p": 1.5}, "top_p: got 1.5"),

@@ -12,6 +12,7 @@ from regard.explanation.values import (
     as_text,
     as_whole,
     rounded,
+    to_numpy,
 )
 
 AXES = {2: "[q k]"}
@@ -105,3 +106,12 @@ def test_six_digits_count_and_rounding_twice_changes_nothing():
     assert rounded(once) == once.tolist()
     assert max(len(repr(number).replace("-", "")) for number in once.ravel().tolist()) <= 20
     assert rounded(np.array([3, 4])) == [3, 4]
+
+
+def test_tensors_of_every_type_become_arrays():
+    numbers = torch.tensor([[1.0, 0.1]], requires_grad=True)
+    assert to_numpy(numbers.double()).dtype == np.float64
+    assert to_numpy(numbers.bfloat16()).tolist() == numbers.bfloat16().float().tolist()
+    assert to_numpy(torch.tensor([7], dtype=torch.uint8)).dtype == np.uint8
+    assert [array.tolist() for array in to_numpy([numbers, np.zeros(1)])] == [numbers.tolist(), [0.0]]
+    assert to_numpy("text") == "text"

@@ -98,14 +98,38 @@ def test_a_raster_of_places_answers_to_the_pointer():
     image = np.zeros((40, 60, 3), dtype=np.uint8)
     weights = np.full((6, 2, 2), 0.25)
     weights[4] = [[0.1, 0.7], [0.1, 0.1]]  # the middle one
-    text = figure(Places(image, weights, grid=(2, 3), box=(10, 0, 20, 30), title="t"))
+    text = figure(Places(image, weights, grid=(2, 3), box=(10, 0, 20, 30), title=EVIL), "<i>name</i>")
     assert 'data-places="2,3" data-keys="2,2"' in text
     assert f'<rect x="1" y="0" width="1" height="1" fill-opacity="{1:.2f}"/>' in text
     assert "left:0.00%;top:25.00%;width:50.00%;height:50.00%" in text
+    assert "<figcaption><i>name</i></figcaption>" in text
+    assert EVIL not in text
+    assert 'alt="&lt;' in text
     with pytest.raises(ValueError, match=r"weights of places: got shape \[2, 2\]; expected \[r c i j\]"):
         map_figure(np.zeros((2, 2)), "", (1, 1))
     with pytest.raises(ValueError, match="weights of places are not finite"):
         map_figure(np.full((1, 1, 1, 1), np.nan), "", (1, 1))
+
+
+def test_a_map_has_the_weights_of_every_place():
+    weights = np.full((2, 3, 1, 4), 0.25)
+    weights[1, 1, 0] = [0.1, 0.1, 0.7, 0.1]  # the middle
+    weights[0, 0, 0] = [0.0, 0.5, 0.375, 0.125]
+    page = map_figure(weights, "", (30, 20))
+    assert 'data-places="2,3" data-keys="1,4"' in page
+    digits = re.search(r'data-levels="([0-9a-f]+)"', page)[1]
+    places = [digits[start : start + 4] for start in range(0, 24, 4)]
+    assert places == ["0f80", "0000", "0000", "0000", "00f0", "0000"]  # even shares are clear
+    assert re.findall(r'<rect x="(\d)" y="(\d)" width="1" height="1" fill-opacity="([\d.]+)"/>', page) == [
+        ("2", "0", "1.00")
+    ]
+    assert int(digits[1], 16) == LEVELS
+    assert "left:50.0%;top:75.0%" in page
+
+
+def test_weights_below_zero_are_clear_and_above_zero_are_not():
+    page = map_figure(np.array([[[[-1.0, 0.0, 0.5, 1.0]]]]), "", (30, 20))
+    assert 'data-levels="008f"' in page
 
 
 def test_the_script_knows_the_shades_and_levels():

@@ -389,7 +389,7 @@ V = torch.zeros(4)
         ((X[0], Y, Y, V), {}, ShapeError, r"query has the wrong number of axes: got \[3, 4\]; expected \[n q a\]"),
         ((X, Y[..., :3], Y, V), {}, ShapeError, r"keys does not fit: got \[2, 5, 3\]; expected \[2, 5, 4\]. Try: "),
         ((X, Y[:1], Y, V), {}, ShapeError, r"keys does not fit: got \[1, 5, 4\]; expected \[2, 5, 4\]"),
-        ((X, Y, Y[:, :4], V), {}, ShapeError, r"values does not fit: .* Try: there is one value for each key"),
+        ((X, Y, Y[:, :4], V), {}, ShapeError, r"values does not fit: .* Try: give one value for each key"),
         ((X, Y, Y, V[:3]), {}, ShapeError, r"v does not fit: got \[3\]; expected \[4\]"),
         ((X[..., :0], Y[..., :0], Y, V[:0]), {}, ShapeError, "query has no width"),
         ((X.int(), Y, Y, V), {}, ConfigError, "query must be real numbers: got torch.int32; expected a floating dtype"),
@@ -401,7 +401,7 @@ V = torch.zeros(4)
             (X, Y, Y, V),
             {"allowed": torch.ones(2, 3, 5)},
             ShapeError,
-            "of torch.float32; .* Try: True means: may attend",
+            "of torch.float32; .* Try: pass a tensor of bools in which True means: may attend",
         ),
         ((X, Y, Y, V), {"window": (1, -1)}, ConfigError, r"window: got \(1, -1\); expected \(before, after\)"),
         ((X, Y, Y, V), {"window": (1,)}, ConfigError, r"window: got \(1,\)"),
@@ -421,7 +421,7 @@ def test_every_key_is_in_one_block(monkeypatch: pytest.MonkeyPatch) -> None:
         parts, _ = inputs(n, q, k, 8, 2)
         plan = blocked._Plan(*parts, None, None, None, after, 0.0, None)
         seen = torch.zeros(n, q, k)
-        for part in plan.parts():
+        for part in plan.tiles():
             for i, j in plan.blocks(part):
                 seen[part.sentences, i, j] += 1
         must = torch.ones(q, k) if after is None else Mask.causal().dense(q, k)

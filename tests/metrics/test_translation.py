@@ -224,7 +224,7 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     "flat references": (
         lambda: bleu(["the cat"], ["the cat"]),
         "references[0] must be a list of references: got a string; expected strings in a list."
-        " Try: with one reference each: [[reference] for reference in references].",
+        " Try: write [[reference] for reference in references] if there is one for each.",
     ),
     "flat tokens": (
         lambda: tokenized_bleu([["the"]], [["the"]]),

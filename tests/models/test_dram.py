@@ -128,7 +128,10 @@ def test_evaluation_is_the_same_each_time() -> None:
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"size": 3}, "model.size: got 3; expected 4 or more. Try: three convolutions need as many pixels"),
+        (
+            {"size": 3},
+            "model.size: got 3; expected 4 or more. Try: use 4 pixels or more, which three convolutions need",
+        ),
         ({"labels": 0}, "model.labels: got 0; expected 1 or more"),
         ({"sigma": -1.0}, "model.sigma: got -1.0; expected more than 0"),
     ],

@@ -80,7 +80,7 @@ def test_errors() -> None:
     model = NonLocalNet(NonLocalConfig(depth=8, width=4))
     with pytest.raises(ShapeError, match=r"a place is outside the picture: got \(8, 0\); expected within 8 × 8"):
         model.maps(torch.ones(1, 3, 8, 8), [(0, 0), (8, 0)])
-    with pytest.raises(ConfigError, match=r"blocks: got 0; expected 1 to 3, .*Try: stages=\(\) is the plain twin"):
+    with pytest.raises(ConfigError, match=r"blocks: got 0; expected 1 to 3, .*Try: set stages=\(\) for the plain twin"):
         NonLocalNet(NonLocalConfig(blocks=0))
     with pytest.raises(ConfigError, match="blocks: got 4; expected 1 to 3"):
         NonLocalNet(NonLocalConfig(blocks=4))

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from regard.base import ConfigError, ShapeError
-from regard.models.resnet import ResidualBlock, ResNet, ResNetConfig, at_rest, resnet20, resnet32, resnet56
+from regard.models.resnet import ResidualBlock, ResNet, ResNetConfig, resnet20, resnet32, resnet56
 
 
 def count(model: torch.nn.Module) -> int:
@@ -86,15 +86,6 @@ def test_it_learns_a_few_pictures_by_heart() -> None:
         optimiser.step()
         optimiser.zero_grad()
     assert loss < 0.1
-
-
-def test_at_rest_leaves_no_trace() -> None:
-    model, images = ResNet(ResNetConfig(depth=8)), torch.randn(2, 3, 8, 8)
-    before = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    with at_rest(model):
-        assert not model(images).logits.requires_grad
-    assert model.training
-    assert all(torch.equal(buffer, before[name]) for name, buffer in model.named_buffers())
 
 
 @pytest.mark.parametrize(

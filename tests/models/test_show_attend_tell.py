@@ -334,7 +334,10 @@ def test_wrong_calls() -> None:
         model(torch.zeros(3, 3, 8, 8), inputs)
     for settings, message in (
         ({"encoder": "vgg"}, r"model\.encoder: got 'vgg'"),
-        ({"encoder_frozen": 2}, r"model\.encoder_frozen: got 2; expected 0 without an encoder\. Try: task\.finetune"),
+        (
+            {"encoder_frozen": 2},
+            r"model\.encoder_frozen: got 2; expected 0 without an encoder\. Try: set task\.finetune",
+        ),
         ({"encoder": "efficientnet_lite0", "encoder_stage": 3, "encoder_frozen": 4}, "frozen: got 4; expected 0 to 3"),
         ({"semi_sampling": 1.5}, r"model\.semi_sampling: got 1\.5"),
         ({"align": "monotonic"}, "no order: got Monotonic, which needs previous"),

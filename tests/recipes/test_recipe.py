@@ -111,7 +111,7 @@ def test_a_recipe_is_found_or_the_name_that_was_meant() -> None:
     assert find_recipe("luong/dot", RECIPES) == replace(RECIPES["luong/dot"](), name="luong/dot")
     with pytest.raises(ConfigError, match=r"no recipe 'luong/dott'\. Did you mean 'luong/dot'"):
         find_recipe("luong/dott", RECIPES)
-    with pytest.raises(ConfigError, match=r"no recipe 'xyz'\. Try: `regard list` names them all"):
+    with pytest.raises(ConfigError, match=r"no recipe 'xyz'\. Try: run `regard list` to see them all"):
         find_recipe("xyz", RECIPES)
 
 

@@ -97,7 +97,10 @@ def test_projected_additive_is_the_additive_score_after_its_projections() -> Non
     assert step.v is whole.v
     assert step.features == 4
     torch.testing.assert_close(step(whole.to_query(query), whole.to_keys(keys)), whole(query, keys), atol=0, rtol=0)
-    with pytest.raises(ShapeError, match=r"query has the wrong width: got 3; expected 4\. Try: ProjectedAdditive"):
+    with pytest.raises(
+        ShapeError,
+        match=r"query has the wrong width: got 3; expected 4\. Try: make both sides as wide as v of ProjectedAdditive",
+    ):
         step(query, whole.to_keys(keys))
     with pytest.raises(ConfigError, match="ProjectedAdditive width: got 0"):
         ProjectedAdditive(0)

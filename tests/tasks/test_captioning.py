@@ -177,7 +177,9 @@ def test_a_caption_in_both_ways() -> None:
 
 def test_only_drawn_places_have_such_a_baseline() -> None:
     made = task(baseline="expected")
-    with pytest.raises(ConfigError, match=r"places that are drawn: got model.align=softmax. Try: model.align=sample"):
+    with pytest.raises(
+        ConfigError, match=r"places that are drawn: got model.align=softmax. Try: set model.align=sample"
+    ):
         made.complete(ShowAttendTellConfig(0))
     assert made.complete(ShowAttendTellConfig(0, align="sample")).vocabulary == len(made.vocabulary)
 

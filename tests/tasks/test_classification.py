@@ -55,11 +55,11 @@ def test_cross_entropy_is_a_sum_over_pictures() -> None:
     assert loss.figures["correct"].item() == 2
 
 
-def test_every_picture_is_walked_over() -> None:
-    walked = task(walks=3)
+def test_every_picture_has_several_rollouts() -> None:
+    repeated = task(rollouts=3)
     rows = Rows(torch.tensor([4, 7]))
     seen = []
-    loss = walked.loss(lambda images: seen.append(images) or Oracle()(images), rows)
+    loss = repeated.loss(lambda images: seen.append(images) or Oracle()(images), rows)
     assert [round(x) for x in (seen[0][:, 0, 0, 0] * 255 / 20).tolist()] == [4, 4, 4, 7, 7, 7]
     assert loss.total.item() == pytest.approx(task().loss(Oracle(), rows).total.item())
 
@@ -267,11 +267,11 @@ def test_errors_after_each_glimpse() -> None:
     score = task().evaluate(Slow(), "test", full=True)
     assert score.details["by_glimpse"] == pytest.approx([70.0, 30.0, 10.0])
     assert score.figures["error"] == pytest.approx(10.0)
-    for model, gazing in ((RAM(TINY), GlimpseSettings(draws=2)), (Oracle(), None)):  # a mean of walks, no walk
+    for model, gazing in ((RAM(TINY), GlimpseSettings(draws=2)), (Oracle(), None)):  # a mean of rollouts, none
         assert "by_glimpse" not in task().evaluate(model, "test", settings=gazing, full=True).details
-    walked = task().evaluate(RAM(TINY), "test", full=True)
-    assert "stopped" not in walked.details
-    assert walked.details["by_glimpse"][-1] == pytest.approx(walked.figures["error"])
+    repeated = task().evaluate(RAM(TINY), "test", full=True)
+    assert "stopped" not in repeated.details
+    assert repeated.details["by_glimpse"][-1] == pytest.approx(repeated.figures["error"])
 
 
 def test_a_gaze_that_cannot_be() -> None:
@@ -325,7 +325,7 @@ def test_pictures_of_users() -> None:
         ({"smoothing": 1.0}, "task.smoothing: got 1.0"),
         ({"discount": 1.5}, "task.discount: got 1.5; expected 0 to 1"),
         ({"reward_weight": -1.0}, "task.reward_weight: got -1.0; expected 0 or more"),
-        ({"walks": 0}, "task.walks: got 0; expected 1 or more"),
+        ({"rollouts": 0}, "task.rollouts: got 0; expected 1 or more"),
         ({"erase": -1}, "task.erase: got -1; expected 0 or more"),
         ({"turn": -5.0}, "task.turn: got -5.0; expected 0 to 360"),
         ({"stretch": -0.1}, "task.stretch: got -0.1; expected 0 ≤ stretch < 1"),

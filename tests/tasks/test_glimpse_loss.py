@@ -64,8 +64,8 @@ def test_a_right_baseline_leaves_no_gradient() -> None:
     assert all(not parameter.grad.any() for parameter in model.location.parameters())
 
 
-def test_walks_are_a_baseline_to_one_another() -> None:
-    """Of three walks over a picture one is right: its advantage is what it has over the others' surprises."""
+def test_rollouts_are_a_baseline_to_one_another() -> None:
+    """Of three rollouts of a picture one is right: its advantage is what it has over the others' surprises."""
     baseline, log_probability = torch.rand(6, 2), torch.randn(6, 2, requires_grad=True)
     logits = torch.tensor([[3.0, 0.0], [0.0, 3.0], [0.0, 3.0], [3.0, 0.0], [3.0, 0.0], [3.0, 0.0]]).unsqueeze(1)
     drawn = torch.ones(6, 2, dtype=torch.bool)
@@ -73,7 +73,7 @@ def test_walks_are_a_baseline_to_one_another() -> None:
         logits=logits, log_probability=log_probability, baseline=baseline, drawn=drawn, active=drawn,
         entropy=torch.zeros(6, 2), where=torch.zeros(6, 2, 2),
     )  # fmt: skip
-    loss = judged({"walks": 3}, out, torch.zeros(6, 1, dtype=torch.long))
+    loss = judged({"rollouts": 3}, out, torch.zeros(6, 1, dtype=torch.long))
     loss.total.backward()
     surprise = torch.tensor([1.0, 0.0, 0.0, 1.0, 1.0, 1.0]).unsqueeze(1) - baseline
     for at in range(6):

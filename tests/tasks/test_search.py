@@ -69,12 +69,12 @@ def test_the_best_few() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"beams": 2, "nbest": 3}, "nbest: got 3; expected at most beams, which is 2. Try: --beam 3"),
+        ({"beams": 2, "nbest": 3}, "nbest: got 3; expected at most beams, which is 2. Try: add --beam 3"),
         ({"nbest": 3, "temperature": 1.0}, "nbest: got 3; expected 1 with a temperature. Try: sample with several"),
         ({"beams": 0}, "beams: got 0; expected 1 or more"),
         ({"nbest": 0}, "nbest: got 0; expected 1 or more"),
         ({"batch_tokens": 0}, "batch_tokens: got 0; expected 1 or more"),
-        ({"consensus": -1.0}, "consensus: got -1.0; expected 0 or more. Try: 1 weighs by probability"),
+        ({"consensus": -1.0}, "consensus: got -1.0; expected 0 or more. Try: use 1, which weighs by probability"),
         ({"temperature": 0.0}, "temperature: got 0.0; expected more than 0"),
     ],
 )

@@ -249,7 +249,10 @@ def test_another_test_set(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"smoothing": 1.0}, "task.smoothing: got 1.0; expected 0 ≤ smoothing < 1"),
         ({"edges": (9, 1, 5)}, r"task.edges: got \(9, 1, 5\); expected rising lengths, such as 10,20,30"),
         ({"edges": (5, 5)}, r"task.edges: got \(5, 5\); expected rising lengths"),
-        ({"joint": True}, "task.joint is for sub-words: got units='words'. Try: task.joint=false, or task.units=bpe"),
+        (
+            {"joint": True},
+            "task.joint is for sub-words: got units='words'. Try: set task.joint=false or task.units=bpe",
+        ),
     ],
 )
 def test_what_is_refused(settings: dict[str, Any], message: str) -> None:

@@ -211,7 +211,7 @@ def test_a_broken_file(tmp_path: Path, name: str, spoil: Callable[[Path], None])
     assert str(caught.value).endswith(f"Try: delete {last} and go on from step_00000001.")
     assert whole(before)
     shutil.rmtree(before)
-    with pytest.raises(CheckpointError, match="Try: the run has to start anew"):
+    with pytest.raises(CheckpointError, match="Try: train the run anew"):
         load_checkpoint(last)
 
 

@@ -26,9 +26,12 @@ from regard.train import OPTIMISERS, SCHEDULES, Train
         ({"warmup": -1}, "train.warmup: got -1"),
         ({"average": -1}, "train.average: got -1"),
         ({"average": 4}, "train.average: got 4; expected at most train.keep, 3. Try: raise train.keep"),
-        ({"undecayed": ("bias", "")}, "train.undecayed: .* expected no empty name. Try: parts of names, such as"),
+        ({"undecayed": ("bias", "")}, "train.undecayed: .* expected no empty name. Try: give parts of names, such as"),
         ({"ema": 1.0}, "train.ema: got 1.0; expected 0 ≤ ema < 1"),
-        ({"optimiser": "nag", "momentum": 0.0}, "train.momentum: got 0.0; expected more than 0 for nag. Try: use sgd"),
+        (
+            {"optimiser": "nag", "momentum": 0.0},
+            "train.momentum: got 0.0; expected more than 0 for nag. Try: set train.optimiser=sgd",
+        ),
     ],
 )
 def test_what_is_refused(settings: dict[str, Any], message: str) -> None:

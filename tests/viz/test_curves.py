@@ -163,8 +163,8 @@ def test_wrong_buckets(curves, message):
 
 def test_nothing_to_draw_tells_what_there_is():
     with pytest.raises(
-        ConfigError, match=r"no record with finite 'step' and 'perplexity'.*known keys: kind, loss, step"
+        ConfigError, match=r"no record with finite 'step' and 'perplexity'.*use one of these keys: kind, loss, step"
     ):
         loss_curves({"a": records(1)}, y="perplexity")
-    with pytest.raises(ConfigError, match="known keys: none"):
+    with pytest.raises(ConfigError, match="use one of these keys: none"):
         loss_curves({"a": []})

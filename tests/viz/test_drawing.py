@@ -25,7 +25,9 @@ def test_a_path_moves_and_nothing_else(tmp_path):
     light, dark = (animate(path, tmp_path / f"{dark}.gif", dark=dark).read_bytes() for dark in (False, True))
     assert light.startswith(b"GIF")
     assert light != dark
-    with pytest.raises(ConfigError, match=r"only a Path can be animated: got Matrix; expected Path. Try: draw it"):
+    with pytest.raises(
+        ConfigError, match=r"only a Path can be animated: got Matrix; expected Path. Try: use draw for a picture"
+    ):
         animate(Matrix([[1.0]], ["a"], ["b"]), tmp_path / "a.gif")
 
 

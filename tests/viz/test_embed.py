@@ -6,20 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from regard.base import ConfigError, ShapeError
+from regard.base import ConfigError
 from regard.explanation import Matrix, Path, Places
-from regard.explanation.widget import LEVELS
-from regard.viz.embed import (
-    Picture,
-    PlaceMap,
-    data,
-    explanations_html,
-    map_html,
-    picture_html,
-    size_of,
-    thumbnail_html,
-    thumbnail_of,
-)
+from regard.viz.embed import data, explanations_html, size_of, thumbnail_html
 
 
 def file(kind: str = "PNG", width: int = 30, height: int = 20, shade: int = 0) -> bytes:
@@ -45,52 +34,9 @@ def test_nothing_but_pictures_gets_in(content: bytes) -> None:
         data(content)
 
 
-def test_a_picture_has_a_twin_for_dark_pages() -> None:
-    light, dark = file(shade=255), file(shade=1)
-    page = picture_html(Picture("<b>", light, dark, 'a "text"'), "<i>name</i>")
-    assert page.index("<i>name</i>") < page.index("&lt;b&gt;")
-    assert f'<source media="(prefers-color-scheme: dark)" srcset="{data(dark)}">' in page
-    assert (
-        f'<img src="{data(light)}" width="20" style="min-width:15px" alt="a &quot;text&quot;">' in page
-    )  # sharp: more pixels than the page's
-    assert "<source" not in picture_html(Picture("t", light))
-    assert 'width="30"' in picture_html(Picture("t", file("GIF")))
-
-
 @pytest.mark.parametrize(("size", "width"), [((28, 28), 128), ((20, 40), 64), ((300, 200), 256), ((200, 300), 200)])
 def test_thumbnails_are_neither_tiny_nor_huge(size: tuple[int, int], width: int) -> None:
-    assert f'width="{width}"' in thumbnail_html(file("PNG", *size), "x")
-
-
-def test_a_map_has_the_weights_of_every_place() -> None:
-    weights = np.full((2, 3, 1, 4), 0.25)
-    weights[1, 1, 0] = [0.1, 0.1, 0.7, 0.1]  # the middle
-    weights[0, 0, 0] = [0.0, 0.5, 0.375, 0.125]
-    page = map_html(PlaceMap("t", file(), weights))
-    assert 'data-places="2,3" data-keys="1,4"' in page
-    digits = re.search(r'data-levels="([0-9a-f]+)"', page)
-    assert digits is not None
-    places = [digits[1][start : start + 4] for start in range(0, 24, 4)]
-    assert places == ["0f80", "0000", "0000", "0000", "00f0", "0000"]  # even shares are clear
-    assert re.findall(r'<rect x="(\d)" y="(\d)" width="1" height="1" fill-opacity="([\d.]+)"/>', page) == [
-        ("2", "0", "1.00")
-    ]
-    assert int(digits[1][1], 16) == LEVELS
-    assert "left:50.0%;top:75.0%" in page
-
-
-def test_weights_below_zero_are_clear_and_above_zero_are_not() -> None:
-    page = map_html(PlaceMap("t", file(), np.array([[[[-1.0, 0.0, 0.5, 1.0]]]])))
-    assert 'data-levels="008f"' in page
-
-
-@pytest.mark.parametrize(("weights", "kind", "text"), [
-    (np.zeros((2, 2)), ShapeError, r"weights of places: got shape \[2, 2\]; expected \[r c i j\]"),
-    (np.full((1, 1, 1, 1), np.nan), ConfigError, "weights of places are not finite"),
-])  # fmt: skip
-def test_weights_that_are_none(weights: np.ndarray, kind: type[Exception], text: str) -> None:
-    with pytest.raises(kind, match=text):
-        map_html(PlaceMap("t", file(), weights))
+    assert f'width="{width}"' in thumbnail_html(np.zeros(size[::-1]), "x")
 
 
 # ── explanations ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -125,8 +71,24 @@ def test_a_raster_answers_and_the_others_are_pictures_for_light_and_dark() -> No
     assert len(explanations_html([Path(IMAGE, [], size=4)], moving=True)) == 1
 
 
+def test_drawings_are_sharp_and_animations_have_their_own_size() -> None:
+    still, moving = explanations_html([Path(IMAGE, [[0.0, 0.0]], size=4, title="<b>")], "<i>name</i>", moving=True)
+    assert still.index("<i>name</i>") < still.index("<span>&lt;b&gt;</span>")
+    for drawn, dense in ((still, 1.5), (moving, 1.0)):
+        [(body, width, least, alt)] = re.findall(
+            r'<img src="[^,]+,([^"]+)" width="(\d+)" style="min-width:(\d+)px" alt="([^"]*)">', drawn
+        )
+        pixels = size_of(base64.b64decode(body))[0]
+        assert int(width) == round(pixels / dense)  # a PNG has more pixels than the page
+        assert int(least) == round(0.75 * pixels / dense)
+        assert alt == ("&lt;b&gt;" if drawn is still else "step by step")
+        assert drawn.index("prefers-color-scheme: dark") < drawn.index("<img")
+
+
 def test_pixels_of_any_kind_become_a_thumbnail() -> None:
     grey = np.linspace(0, 1, 6).reshape(2, 3)
-    again = np.asarray(Image.open(io.BytesIO(thumbnail_of(grey))))
+    body = re.search(r'base64,([^"]+)"', thumbnail_html(grey, '"<b>"'))
+    assert body is not None
+    again = np.asarray(Image.open(io.BytesIO(base64.b64decode(body[1]))))
     assert np.array_equal(again[..., 0], np.rint(255 * grey).astype(np.uint8))
-    assert size_of(thumbnail_of(IMAGE)) == (30, 20)
+    assert 'alt="&quot;&lt;b&gt;&quot;"' in thumbnail_html(IMAGE, '"<b>"')

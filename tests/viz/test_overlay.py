@@ -140,8 +140,8 @@ def test_wrong_calls() -> None:
         overlays(image, {})
     with pytest.raises(ShapeError, match="no captions"):
         overlay(image, grid=(3, 3), rows={})
-    with pytest.raises(ShapeError, match=r"a picture is \[h w 3\]: got \[3, 4, 5\]"):
-        overlay(np.zeros((3, 4, 5)), WORDS, weights(), grid=(3, 3))
+    with pytest.raises(ShapeError, match=r"this is no picture: got shape \[2, 4, 5\]; expected \[h w\], \[h w 3\]"):
+        overlay(np.zeros((2, 4, 5)), WORDS, weights(), grid=(3, 3))
     with pytest.raises(ConfigError, match="weights are not finite"):
         overlay(image, WORDS, np.full((3, 9), np.nan), grid=(3, 3))
     with pytest.raises(ConfigError, match="per_row: got 0"):

@@ -83,9 +83,9 @@ def check_boolean(mask: Any, meaning: str = "True = may attend") -> None:
     if isinstance(mask, Tensor) and mask.dtype == torch.bool:
         return
     if isinstance(mask, Tensor) and mask.ndim == 1 and not mask.is_floating_point():
-        cure = "if these are lengths: Mask.padding(lengths)"
+        cure = "use Mask.padding(lengths) if these are lengths"
     elif isinstance(mask, Tensor) and not mask.is_floating_point():
-        cure = "compare, and mind what 1 stands for: mask == 1"
+        cure = "write mask == 1 if 1 stands for: may attend"
     else:
         cure = "pass additive values, such as 0 and −∞, as bias="
     got = getattr(mask, "dtype", type(mask).__name__)
@@ -134,7 +134,11 @@ def masked_scores(
     if mask is not None:
         check_boolean(mask)
     if scores.shape[-1] == 0:
-        raise ShapeError("there are no keys to align", got=list(scores.shape), cure="attend gives zeros for no keys")
+        raise ShapeError(
+            "there are no keys to align",
+            got=list(scores.shape),
+            cure="use attend, which gives zeros where there are no keys",
+        )
     return finite(scores, mask)
 
 

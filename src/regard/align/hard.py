@@ -52,7 +52,9 @@ class Hard(Align):
         if estimator not in ESTIMATORS:
             raise ConfigError("Hard estimator", got=repr(estimator), expected=f"one of {', '.join(ESTIMATORS)}")
         if not temperature > 0:
-            raise ConfigError("Hard temperature", got=temperature, expected="more than 0", cure="0.5 to 1 works well")
+            raise ConfigError(
+                "Hard temperature", got=temperature, expected="more than 0", cure="use a temperature from 0.5 to 1"
+            )
         if drawn is not None and (estimator != "sample" or drawn.dtype != torch.bool):
             got = f"{drawn.dtype}, estimator {estimator!r}"
             raise ConfigError("Hard drawn", got=got, expected="torch.bool, for the estimator 'sample'")

@@ -24,7 +24,12 @@ def batch_first(value: int | Tensor, num_axes: int) -> int | Tensor:
 
 def _check_window(window: int) -> None:
     if not isinstance(window, int) or window < 0:
-        raise ConfigError("local window", got=window, expected="0 or more", cure="the window holds 2·window+1 keys")
+        raise ConfigError(
+            "local window",
+            got=window,
+            expected="0 or more",
+            cure="set it to the keys seen on either side: 2·window+1 in all",
+        )
 
 
 class LocalMonotonic(Align):
@@ -89,7 +94,7 @@ class LocalPredictive(Align):
                 "LocalPredictive",
                 got=f"query_dim={query_dim}, window={window}",
                 expected="both at least 1",
-                cure="σ = window/2 must be more than 0",
+                cure="use a window of 1 or more, as σ = window/2",
             )
         self.window = window
         self.base = base_of(Softmax() if base is None else base)
@@ -109,7 +114,7 @@ class LocalPredictive(Align):
                 "query has the wrong width",
                 got=query.shape[-1],
                 expected=self.to_hidden.in_features,
-                cure="LocalPredictive(query_dim) takes the width of the query",
+                cure="write LocalPredictive(query_dim) with the width of the query",
             )
         key = torch.arange(allowed.shape[-1], device=query.device)
         first = torch.where(allowed, key, allowed.shape[-1]).amin(-1, keepdim=True)

@@ -57,7 +57,7 @@ class Monotonic(Align):
     def __init__(self, *, offset: float = -1.0, noise: float = 1.0) -> None:
         super().__init__()
         if noise < 0:
-            raise ConfigError("Monotonic noise", got=noise, expected="0 or more", cure="1.0 is the published value")
+            raise ConfigError("Monotonic noise", got=noise, expected="0 or more", cure="use 1.0, the published value")
         self.noise = noise
         self.offset = nn.Parameter(torch.tensor(float(offset)))
 

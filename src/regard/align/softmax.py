@@ -39,7 +39,7 @@ class Softmax(Align):
         super().__init__()
         if not 0 < temperature < math.inf:
             raise ConfigError(
-                "Softmax temperature", got=temperature, expected="more than 0", cure="use Hard() for the limit"
+                "Softmax temperature", got=temperature, expected="more than 0", cure="use Hard() for the limit at 0"
             )
         self.temperature = temperature
 

@@ -31,7 +31,9 @@ class TopK(Align):
     def __init__(self, k: int, *, base: Align | Callable[..., Any] | None = None) -> None:
         super().__init__()
         if not isinstance(k, int) or k < 1:
-            raise ConfigError("TopK k", got=k, expected="a whole number, at least 1", cure="k keys keep weight")
+            raise ConfigError(
+                "TopK k", got=k, expected="a whole number, at least 1", cure="set k to how many keys may keep weight"
+            )
         self.k = k
         self.base = base_of(Softmax() if base is None else base)
         self.needs = joined((), self.base)

@@ -51,8 +51,8 @@ class Model:
     def predictions(self, inputs: Any, **settings: Any) -> list[list[Any]]:
         """For each input the best few predictions, best first; `nbest=5` says how many where the task can tell."""
         stored: StoredTask = self.task
-        several = [inputs] if stored.is_single(inputs) else inputs
-        return stored.predict(self.module, several, stored.settings(**settings))
+        batch = [inputs] if stored.is_single(inputs) else inputs
+        return stored.predict(self.module, batch, stored.settings(**settings))
 
     def layers(self, prediction: Any) -> list[Explanation]:
         """All that the model attended to for one prediction, by layer and head, where it has several."""

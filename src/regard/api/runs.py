@@ -152,8 +152,8 @@ def fit_device(recipe: Recipe, world: World) -> Recipe:
     """The recipe for this machine: graphs are captured on one GPU only, and pure bfloat16 needs one too."""
     train, task = recipe.train, recipe.task
     if world.device.type != "cuda" or world.size > 1:
-        several = "bfloat16" if train.precision == "pure_bfloat16" else train.precision
-        train = replace(train, capture=False, precision=several if world.device.type == "cuda" else "float32")
+        precision = "bfloat16" if train.precision == "pure_bfloat16" else train.precision
+        train = replace(train, capture=False, precision=precision if world.device.type == "cuda" else "float32")
         task = replace(task, fit=None) if "fit" in {each.name for each in fields(task)} else task
     return replace(recipe, train=train, task=task)
 
@@ -232,12 +232,12 @@ def count_of(details: Mapping[str, Any]) -> Any:
 def _weights(folder: Path) -> dict[str, torch.Tensor]:
     final, saved = folder / FINAL, checkpoints(folder / CHECKPOINTS)
     if final.exists():
-        cure = f"delete it: {saved[-1].name} is loaded then" if saved else "the run has to start anew"
+        cure = f"delete it: {saved[-1].name} is loaded then" if saved else "train it anew"
         return load_tensors(final, cure=cure)
     if not saved:
         raise RegardError(f"{folder} has no weights yet", cure="wait for its first checkpoint")
-    found, _ = load_checkpoint(saved[-1])
-    return {**found["model"], **found.get("mean", {})}
+    tensors, _ = load_checkpoint(saved[-1])
+    return {**tensors["model"], **tensors.get("mean", {})}
 
 
 def _check_place(folder: Path, resume: bool, world: World) -> None:

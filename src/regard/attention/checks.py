@@ -28,7 +28,7 @@ def check_callable(role: str, chosen: Any, default: nn.Module) -> Any:
             f"{role} must be an object, not a class", got=chosen.__name__, cure=f"write {chosen.__name__}(…)"
         )
     if isinstance(chosen, Align if role == "score" else Score):
-        raise ConfigError(f"this is no {role}", got=type(chosen).__name__, cure="Attention(score=…, align=…)")
+        raise ConfigError(f"this is no {role}", got=type(chosen).__name__, cure="write Attention(score=…, align=…)")
     if not callable(chosen):
         raise ConfigError(f"{role} must be callable", got=repr(chosen), expected=f"an object such as {default}")
     return chosen
@@ -45,23 +45,23 @@ def check_call(query: Tensor, keys: Tensor | Prepared, values: Tensor, options: 
                 f"{name} needs an axis for its items and one for their width",
                 got=list(tensor.shape),
                 expected="[..., items, width]",
-                cure=f"{name}.unsqueeze(-2) makes one item of a vector",
+                cure=f"write {name}.unsqueeze(-2) to make one item of a vector",
             )
         if not tensor.is_floating_point():
-            raise ShapeError(f"{name} must hold real numbers", got=tensor.dtype, cure=f"{name}.float()")
+            raise ShapeError(f"{name} must hold real numbers", got=tensor.dtype, cure=f"convert it: {name}.float()")
         if tensor.device != query.device:
             raise ShapeError(
                 f"{name} and query are on different devices",
                 got=f"{tensor.device} and {query.device}",
                 expected="one",
-                cure=f"{name}.to(query.device)",
+                cure=f"move it: {name}.to(query.device)",
             )
     if query.ndim < max(raw_keys.ndim, values.ndim):
         raise ShapeError(
             "the query has fewer axes than keys or values",
             got=f"query {list(query.shape)}, keys {list(raw_keys.shape)}, values {list(values.shape)}",
             expected="as many",
-            cure="query.unsqueeze(-2) makes one query of each state; query[None] lets all sentences share queries",
+            cure="write query.unsqueeze(-2) for one query of each state, or query[None] to share the queries",
         )
     if raw_keys.shape[-2] != values.shape[-2]:
         raise ShapeError(
@@ -77,10 +77,10 @@ def check_call(query: Tensor, keys: Tensor | Prepared, values: Tensor, options: 
         if options.bias.dtype == torch.bool:
             raise MaskError("a bias is added to the scores", got="torch.bool", cure="pass it as mask=")
         if options.bias.dtype.is_complex:
-            raise ShapeError("a bias must hold real numbers", got=options.bias.dtype, cure="bias.real")
+            raise ShapeError("a bias must hold real numbers", got=options.bias.dtype, cure="pass bias.real")
         if options.bias.device != query.device:
             got = f"{options.bias.device} and {query.device}"
-            cure = "bias.to(query.device)"
+            cure = "move it: bias.to(query.device)"
             raise ShapeError("bias and query are on different devices", got=got, expected="one", cure=cure)
         check_spreads("the bias does not fit the scores", options.bias, (*lead, query.shape[-2], values.shape[-2]))
     if options.previous is not None:

@@ -80,7 +80,7 @@ def _pays(score: Any, call: Call) -> bool:
         return True  # asked without tensors
     from regard.kernels import pays  # operations are registered when they are imported, which takes its time
 
-    sentences = max(part.shape[:-2].numel() for part in (call.query, call.values))
+    sentences = max(operand.shape[:-2].numel() for operand in (call.query, call.values))
     return pays(sentences, call.query.shape[-2], call.values.shape[-2], score.features)
 
 
@@ -95,5 +95,5 @@ def _against_triton(score: Any, call: Call) -> list[str]:
     return reasons
 
 
-def _name(part: Any) -> str:
-    return getattr(part, "__name__", type(part).__name__)
+def _name(chosen: Any) -> str:
+    return getattr(chosen, "__name__", type(chosen).__name__)

@@ -147,12 +147,15 @@ def _check_forms(score: Any, align: Any) -> None:
 
 def _check_edges(edges: Any, query: Tensor, values: Tensor) -> None:
     if not isinstance(edges, Edges):
-        cure = "Edges.of(pairs, num_queries, num_keys), Edges.from_mask(mask)"
+        cure = "make one by Edges.of(pairs, num_queries, num_keys) or Edges.from_mask(mask)"
         raise ShapeError("edges must be an edge list", got=type(edges).__name__, expected="Edges", cure=cure)
     if edges.targets.device != query.device:
         got = f"{edges.targets.device} and {query.device}"
         raise ShapeError(
-            "edges and query are on different devices", got=got, expected="one", cure="edges.to(query.device)"
+            "edges and query are on different devices",
+            got=got,
+            expected="one",
+            cure="move them: edges.to(query.device)",
         )
     sizes = query.shape[-2], values.shape[-2]
     if sizes != (edges.num_queries, edges.num_keys):
@@ -160,7 +163,7 @@ def _check_edges(edges: Any, query: Tensor, values: Tensor) -> None:
             "edges do not fit query and keys",
             got=f"{edges.num_queries} queries and {edges.num_keys} keys",
             expected=f"{sizes[0]} and {sizes[1]}",
-            cure="Edges(targets, sources, num_queries, num_keys) takes how many there are of both",
+            cure="give the number of both: Edges(targets, sources, num_queries, num_keys)",
         )
 
 
@@ -170,5 +173,5 @@ def _check_bias(bias: Tensor, scores: Tensor) -> None:
             "a bias is added to the scores", got="torch.bool", cure="leave forbidden pairs out of the edges"
         )
     if bias.dtype.is_complex:
-        raise ShapeError("a bias must hold real numbers", got=bias.dtype, cure="bias.real")
+        raise ShapeError("a bias must hold real numbers", got=bias.dtype, cure="pass bias.real")
     check_spreads("the bias does not fit the edges", bias, tuple(scores.shape))

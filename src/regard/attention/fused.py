@@ -123,7 +123,7 @@ def broadcast(*tensors: Tensor) -> tuple[int, ...]:
             "leading axes of query, keys and values do not fit",
             got=", ".join(map(str, map(list, leads))),
             expected="axes that are equal or 1",
-            cure="batch axes come first: [batch, items, width]",
+            cure="put the batch axes first: [batch, items, width]",
         ) from error
 
 
@@ -209,5 +209,5 @@ class _Refusal(torch.autograd.Function):
     def backward(ctx: Any, outer: Tensor) -> tuple[None, None]:
         raise RegardError(
             "no gradient goes through the weights of a fused pass",
-            cure="impl='reference', where they are part of the graph; or weights.detach()",
+            cure="use impl='reference', where they are part of the graph, or weights.detach()",
         )

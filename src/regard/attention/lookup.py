@@ -30,7 +30,7 @@ def lookup(table: Mapping[Any, Any], query: Any, *, score: Score | None = None, 
     (36.0, {300: 0.4, 400: 0.6})
     """
     if not table:
-        raise RegardError("the table is empty", cure="a look-up needs at least one key")
+        raise RegardError("the table is empty", cure="give a table with at least one key")
     if score is None:
         weights = {key: float(key == query) for key in table}
         if query not in table:

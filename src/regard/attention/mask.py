@@ -93,7 +93,7 @@ class Mask:
                 "a mask needs an axis of queries and one of keys",
                 got=list(allowed.shape),
                 expected="[..., q, k]",
-                cure="mask[..., None, :] serves all queries",
+                cure="write mask[..., None, :] for a mask that all queries share",
             )
         return _Dense(allowed)
 
@@ -184,8 +184,8 @@ def fit(allowed: Tensor, shape: Sequence[int]) -> Tensor:
             "the mask does not fit the scores",
             got=list(allowed.shape),
             expected=f"axes of 1 or those of {list(shape)}",
-            cure="the last two axes are queries and keys, the first ones the batch; a [batch, keys] mask of torch's"
-            " kind goes through Mask.from_torch_key_padding",
+            cure="put queries and keys last and the batch first, or pass a [batch, keys] mask of torch's kind through"
+            " Mask.from_torch_key_padding",
         )
     return allowed
 
@@ -199,7 +199,7 @@ def _operand(mask: object) -> Mask:
         "mask",
         got=type(mask).__name__,
         expected="a Mask, or a boolean tensor with True = may attend",
-        cure="Mask.padding(lengths), Mask.causal(), Mask.of(tensor), …",
+        cure="make one by Mask.padding(lengths), Mask.causal() or Mask.of(tensor)",
     )
 
 
@@ -216,7 +216,7 @@ def _lengths(lengths: Tensor | Sequence[int]) -> tuple[Tensor, int]:
             "lengths must be whole numbers",
             got=f"{tensor.dtype}{nan}",
             expected="an integer tensor or list",
-            cure="lengths = (tokens != pad).sum(-1)",
+            cure="count the tokens that are not padding: (tokens != pad).sum(-1)",
         )
     hidden = tensor.is_meta or (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
     if torch.compiler.is_compiling() or hidden or torch._C._functorch.is_batchedtensor(tensor):
@@ -260,7 +260,7 @@ class _Padding(Mask):
                 f"a length is beyond the {what}",
                 got=self.longest,
                 expected=f"at most {size}",
-                cure=f"lengths count the {what} that are not padding",
+                cure=f"count the {what} that are not padding",
             )
 
     def dense(self, num_queries: int, num_keys: int, *, device: Device = None, rows: Tensor | None = None) -> Tensor:
@@ -335,12 +335,12 @@ class _Dense(Mask):
                 "the mask does not fit the scores",
                 got=list(self.allowed.shape),
                 expected=f"[..., {want[0]}, {want[1]}]",
-                cure="the last two axes are queries and keys; a [batch, keys] mask of torch's kind goes through"
+                cure="put queries and keys last, or pass a [batch, keys] mask of torch's kind through"
                 " Mask.from_torch_key_padding",
             )
         allowed = self.allowed if device is None else self.allowed.to(device)
-        whole = rows is None or allowed.shape[-2] == 1
-        return allowed if whole else allowed.index_select(-2, rows.to(allowed.device))  # type: ignore[union-attr]
+        all_rows = rows is None or allowed.shape[-2] == 1
+        return allowed if all_rows else allowed.index_select(-2, rows.to(allowed.device))  # type: ignore[union-attr]
 
 
 @dataclass(frozen=True, eq=False)
@@ -361,7 +361,7 @@ class _Both(Mask):
 
     def dense(self, num_queries: int, num_keys: int, *, device: Device = None, rows: Tensor | None = None) -> Tensor:
         left, right = _meet(
-            *(part.dense(num_queries, num_keys, device=device, rows=rows) for part in (self.left, self.right))
+            *(side.dense(num_queries, num_keys, device=device, rows=rows) for side in (self.left, self.right))
         )
         return left & right
 
@@ -373,7 +373,7 @@ class _Either(Mask):
 
     def dense(self, num_queries: int, num_keys: int, *, device: Device = None, rows: Tensor | None = None) -> Tensor:
         left, right = _meet(
-            *(part.dense(num_queries, num_keys, device=device, rows=rows) for part in (self.left, self.right))
+            *(side.dense(num_queries, num_keys, device=device, rows=rows) for side in (self.left, self.right))
         )
         return left | right
 

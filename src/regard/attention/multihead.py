@@ -108,7 +108,9 @@ class MultiHead(nn.Module):
         if isinstance(keys, Memory):
             if values is not None:
                 raise ConfigError(
-                    "a prepared memory has its values", got="values as well", cure="prepare(keys, values)"
+                    "a prepared memory has its values",
+                    got="values as well",
+                    cure="leave values out of the call: layer.prepare(keys, values) takes them",
                 )
             key_heads, value_heads = Prepared(self._repeat(keys.keys.keys)), keys.values
         else:
@@ -197,7 +199,7 @@ class MultiHead(nn.Module):
             raise ConfigError(
                 "keys=, cache= and earlier= exclude each other",
                 got=", ".join(n for n, p in (("keys", keys), ("cache", cache), ("earlier", earlier)) if p is not None),
-                cure="cross-attention takes keys, such as layer.prepare(memory); the others are for self-attention",
+                cure="pass keys for cross-attention, such as layer.prepare(memory); leave the others out",
             )
         if keys is not None and self.position is not None:
             raise ConfigError(
@@ -216,7 +218,7 @@ class MultiHead(nn.Module):
                 f"{name} of MultiHead",
                 got=list(tensor.shape),
                 expected=f"[..., {name}, {layer.in_features}]",
-                cure="MultiHead(dim, key_dim=…, value_dim=…) sets the widths of query, keys and values",
+                cure="set the widths: MultiHead(dim, key_dim=…, value_dim=…)",
             )
         check_type(name, tensor, layer.weight)
 
@@ -235,11 +237,15 @@ def _check_position(position: object, attention: Attention | None) -> None:
         return
     if isinstance(position, Sinusoidal | Learned):
         name = type(position).__name__
-        raise ConfigError("this position is added to the input", got=name, cure="x = position(x), before the layer")
+        raise ConfigError(
+            "this position is added to the input", got=name, cure="write x = position(x) before the layer"
+        )
     if isinstance(position, type) or not callable(position):
         raise ConfigError("position must be an object", got=repr(position), expected="one such as Rotary()")
     if isinstance(position, Relative) and attention is not None and type(attention.score) is not ScaledDot:
-        raise ConfigError("Relative goes with ScaledDot", got=type(attention.score).__name__, cure="score=ScaledDot()")
+        raise ConfigError(
+            "Relative goes with ScaledDot", got=type(attention.score).__name__, cure="use score=ScaledDot()"
+        )
 
 
 def _check_sizes(dim: int, num_heads: int, num_key_heads: int) -> None:
@@ -248,7 +254,7 @@ def _check_sizes(dim: int, num_heads: int, num_key_heads: int) -> None:
             "the number of heads",
             got=f"num_heads={num_heads}, num_key_heads={num_key_heads}",
             expected="1 or more",
-            cure="num_heads=1 is plain attention with projections",
+            cure="use num_heads=1 for plain attention with projections",
         )
     if dim < 1 or dim % num_heads:
         near = max(1, round(dim / num_heads)) * num_heads

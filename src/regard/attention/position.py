@@ -41,7 +41,12 @@ def _angles(positions: Tensor, dim: int, base: float) -> Tensor:
 
 def _check_even(what: str, dim: int) -> None:
     if dim < 2 or dim % 2:
-        raise ConfigError(f"{what} dim", got=dim, expected="an even number", cure="sine and cosine come in pairs")
+        raise ConfigError(
+            f"{what} dim",
+            got=dim,
+            expected="an even number",
+            cure="use an even width, as sine and cosine come in pairs",
+        )
 
 
 def sinusoid(positions: Float[Tensor, "*p"], dim: int, *, base: float = 10000.0) -> Float[Tensor, "*p {dim}"]:

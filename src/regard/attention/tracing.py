@@ -200,7 +200,7 @@ def trace(
         raise ConfigError("trace takes a model", got=type(model).__name__, expected="a torch.nn.Module, or nothing")
     chosen = None if rows is None or not _are_numbers("rows", rows) else [int(cast(int, row)) for row in rows]
     if heads is not None and not _are_numbers("heads", heads):
-        raise ConfigError("trace heads", got=repr(heads), expected="whole numbers", cure="trace(heads=[0, 3])")
+        raise ConfigError("trace heads", got=repr(heads), expected="whole numbers", cure="write trace(heads=[0, 3])")
     seen = Trace(model, layers, queries=chosen, heads=heads)
     labels = cast(Labels, rows) if chosen is None else None
     if labels is not None or columns is not None:
@@ -235,8 +235,8 @@ def record(
         if not seen._wants(module):
             continue
         rows, some = seen._chosen(num_queries, lead[-1] if heads else None)
-        kept = cast(LaterWeights, later)(rows, some) if weights is None else _selected(weights, rows, some)
-        seen._record(module, heads, rows).calls.append(_array(kept))
+        selected_weights = cast(LaterWeights, later)(rows, some) if weights is None else _selected(weights, rows, some)
+        seen._record(module, heads, rows).calls.append(_array(selected_weights))
 
 
 def record_edges(module: Layer, weights: Tensor, edges: Edges, *, heads: bool = False) -> None:
@@ -246,12 +246,12 @@ def record_edges(module: Layer, weights: Tensor, edges: Edges, *, heads: bool = 
         if not seen._wants(module):
             continue
         rows, some = seen._chosen(edges.num_queries, weights.shape[-2] if heads else None)
-        kept, pairs = weights if some is None else weights[..., some, :], edges.pairs
+        edge_weights, pairs = weights if some is None else weights[..., some, :], edges.pairs
         if rows is not None:
             chosen = torch.isin(edges.targets, edges.targets.new_tensor(rows))
-            kept, pairs = kept[..., chosen], pairs[:, chosen]
+            edge_weights, pairs = edge_weights[..., chosen], pairs[:, chosen]
         record = seen._record(module, heads, rows, edges=True)
-        record.calls.append(_array(kept))
+        record.calls.append(_array(edge_weights))
         listed = EdgeList(pairs.detach().cpu().numpy().copy(), (edges.num_queries, edges.num_keys))
         cast(list[EdgeList], record.edges).append(listed)
 
@@ -267,8 +267,8 @@ def record_path(module: nn.Module, places: Tensor, active: Tensor) -> None:
     for seen in _ACTIVE.get():
         if seen._wants(module):
             rows, _ = seen._chosen(places.shape[1], None)
-            kept = slice(None) if rows is None else rows
-            path = GlimpsePath(_array(places[:, kept]), active[:, kept].detach().cpu().numpy().copy())
+            steps = slice(None) if rows is None else rows
+            path = GlimpsePath(_array(places[:, steps]), active[:, steps].detach().cpu().numpy().copy())
             seen._record(module, False, rows).paths.append(path)
 
 

@@ -15,6 +15,7 @@ from regard.base.errors import (
 )
 from regard.base.extras import check_installed, require
 from regard.base.files import (
+    RESTORE,
     Unfollowed,
     file_sha256,
     followed,
@@ -22,6 +23,7 @@ from regard.base.files import (
     parse_json,
     part_beside,
     read_json,
+    read_stored,
     replacing,
     whole_path,
     write_atomically,
@@ -29,6 +31,7 @@ from regard.base.files import (
 from regard.base.runtime import environment, free_memory
 
 __all__ = [
+    "RESTORE",
     "ConfigError",
     "ImplementationUnavailable",
     "MaskError",
@@ -52,6 +55,7 @@ __all__ = [
     "parse_json",
     "part_beside",
     "read_json",
+    "read_stored",
     "replacing",
     "require",
     "shown",

@@ -47,9 +47,9 @@ def check_settings(config: Any, where: str = "") -> None:
     regard.base.errors.ConfigError: optim.lr: got 0.0; expected more than 0
     """
     for name, hint in _hints(type(config)).items():
-        given = getattr(config, name)
-        value = _typed(hint, given, f"{where}.{name}" if where else name)
-        if value is not given:
+        current = getattr(config, name)
+        value = _typed(hint, current, f"{where}.{name}" if where else name)
+        if value is not current:
             object.__setattr__(config, name, value)
 
 
@@ -69,11 +69,11 @@ def fill(config: T, known: Mapping[str, Any]) -> T:
     """The config, and the configs inside it, with these settings wherever there are such; others go unused."""
     changes: dict[str, Any] = {}
     for field in dataclasses.fields(config):  # type: ignore[arg-type]
-        part = getattr(config, field.name)
+        setting = getattr(config, field.name)
         if field.name in known:
             changes[field.name] = known[field.name]
-        elif dataclasses.is_dataclass(part):
-            changes[field.name] = fill(part, known)
+        elif dataclasses.is_dataclass(setting):
+            changes[field.name] = fill(setting, known)
     return dataclasses.replace(config, **changes)  # type: ignore[type-var]
 
 
@@ -81,7 +81,7 @@ def to_json(config: Any) -> Any:
     """The config as what `json.dumps` takes: dictionaries, lists, numbers, strings."""
     if dataclasses.is_dataclass(config) and not isinstance(config, type):
         return {field.name: to_json(getattr(config, field.name)) for field in dataclasses.fields(config)}
-    return [to_json(part) for part in config] if isinstance(config, tuple | list) else config
+    return [to_json(item) for item in config] if isinstance(config, tuple | list) else config
 
 
 def from_json(kind: type[T], content: Any, *, where: str = "") -> T:
@@ -100,30 +100,32 @@ def from_json(kind: type[T], content: Any, *, where: str = "") -> T:
     return kind(**values)
 
 
-def _collect(config: Any, path: list[str], text: str, whole: str, changes: dict[str, Any]) -> None:
+def _collect(config: Any, path: list[str], text: str, full_name: str, changes: dict[str, Any]) -> None:
     """Check one setting, and note it in a nest like the config's own."""
     name, *rest = path
     if not dataclasses.is_dataclass(config):
-        raise ConfigError(f"unknown setting {whole!r}", cure=f"what is before {name!r} has no parts of its own")
+        raise ConfigError(
+            f"unknown setting {full_name!r}", cure=f"leave {name!r} out: what is before it has no settings"
+        )
     hints = _hints(type(config))
-    where = whole.removesuffix(".".join(path))
-    _check_name(name, list(hints), where, deeper=[f"{where}{found}" for found in _below(config, name)])
-    part = getattr(config, name)
+    where = full_name.removesuffix(".".join(path))
+    _check_name(name, list(hints), where, deeper=[f"{where}{candidate}" for candidate in _below(config, name)])
+    setting = getattr(config, name)
     if rest:
-        _collect(part, rest, text, whole, changes.setdefault(name, {}))
-    elif dataclasses.is_dataclass(part):
-        parts = ", ".join(f"{whole}.{field.name}" for field in dataclasses.fields(part))
-        raise ConfigError(f"{whole} has several settings", got=shown(text), expected=f"one of {parts}")
+        _collect(setting, rest, text, full_name, changes.setdefault(name, {}))
+    elif dataclasses.is_dataclass(setting):
+        parts = ", ".join(f"{full_name}.{field.name}" for field in dataclasses.fields(setting))
+        raise ConfigError(f"{full_name} has several settings", got=shown(text), expected=f"one of {parts}")
     else:
-        changes[name] = _read(hints[name], text, whole)
+        changes[name] = _read(hints[name], text, full_name)
 
 
 def _applied(config: Any, changes: dict[str, Any]) -> Any:
     """All changes at once, so that settings which depend on each other may come in any order."""
     new = {}
     for name, value in changes.items():
-        part = getattr(config, name)
-        new[name] = _applied(part, value) if dataclasses.is_dataclass(part) else value
+        setting = getattr(config, name)
+        new[name] = _applied(setting, value) if dataclasses.is_dataclass(setting) else value
     return dataclasses.replace(config, **new) if new else config
 
 
@@ -137,11 +139,11 @@ def _check_name(name: str, known: list[str], where: str, deeper: Iterable[str] =
 def _below(config: Any, name: str) -> Iterator[str]:
     """Where a setting of this very name stands deeper down: "train.steps" for "steps"."""
     for field in dataclasses.fields(config):
-        part = getattr(config, field.name)
-        if dataclasses.is_dataclass(part):
-            if name in _hints(type(part)):
+        setting = getattr(config, field.name)
+        if dataclasses.is_dataclass(setting):
+            if name in _hints(type(setting)):
                 yield f"{field.name}.{name}"
-            yield from (f"{field.name}.{deep}" for deep in _below(part, name))
+            yield from (f"{field.name}.{deep}" for deep in _below(setting, name))
 
 
 def _hints(kind: type) -> dict[str, Any]:
@@ -176,11 +178,11 @@ def _read(hint: Any, text: str, where: str) -> Any:
             if text in get_args(choice):
                 return text
         elif get_origin(choice) is tuple:
-            parts = [part.strip() for part in text.strip("()[]").split(",") if part.strip()]
+            parts = [item.strip() for item in text.strip("()[]").split(",") if item.strip()]
             inner = get_args(choice)
             kinds = [inner[0]] * len(parts) if inner[-1] is Ellipsis else list(inner)
             if len(kinds) == len(parts):
-                return tuple(_read(kind, part, where) for kind, part in zip(kinds, parts, strict=True))
+                return tuple(_read(kind, item, where) for kind, item in zip(kinds, parts, strict=True))
     raise ConfigError(where, got=shown(text), expected=_named(hint), cure=_meant(hint, text))
 
 
@@ -198,7 +200,7 @@ def _typed(hint: Any, value: Any, where: str) -> Any:
             inner = get_args(choice)
             kinds = [inner[0]] * len(value) if inner[-1] is Ellipsis else list(inner)
             if len(kinds) == len(value):
-                parts = tuple(_typed(kind, part, where) for kind, part in zip(kinds, value, strict=True))
+                parts = tuple(_typed(kind, item, where) for kind, item in zip(kinds, value, strict=True))
                 same = type(value) is tuple and all(new is old for new, old in zip(parts, value, strict=True))
                 return value if same else parts
         elif get_origin(choice) is Literal:
@@ -258,7 +260,7 @@ def _named(hint: Any) -> str:
             menu = get_args(choice)
             names += [repr(value) for value in menu] if len(menu) < 4 else [f"one of {', '.join(menu)}"]
         elif get_origin(choice) is tuple:
-            inner = {kind for part in get_args(choice) for kind, _ in _choices(part)}
+            inner = {kind for member in get_args(choice) for kind, _ in _choices(member)}
             names.append("numbers with commas between" if {int, float} & inner else "names with commas between")
         else:
             known = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}

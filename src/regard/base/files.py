@@ -5,13 +5,15 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from regard.base.errors import RegardError
 
+T = TypeVar("T")
+RESTORE = "restore it, or train anew"  # the advice where a file of a run folder is damaged
 MAX_DEPTH = 64  # of brackets inside brackets; what this package writes has six
 _PART = re.compile(r"^\.(.+)\.[0-9a-f]{12}\.part$")
 
@@ -21,7 +23,7 @@ def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> Path
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     data = content.encode() if isinstance(content, str) else content
-    with replacing(path) as part, open(part, "xb") as file:
+    with replacing(path) as unfinished, open(unfinished, "xb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
@@ -31,12 +33,12 @@ def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> Path
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A path beside `path` to write a file to: it is renamed to `path` at the end, or removed after an error."""
-    part = part_beside(path)
+    unfinished = part_beside(path)
     try:
-        yield part
-        os.replace(part, path)
+        yield unfinished
+        os.replace(unfinished, path)
     except BaseException:
-        part.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
         raise
 
 
@@ -45,13 +47,13 @@ def part_beside(path: Path) -> Path:
     return path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
 
 
-def whole_path(part: Path) -> Path:
+def whole_path(unfinished: Path) -> Path:
     """The path for which `part_beside` gave this one; any other path as it is.
 
     >>> whole_path(Path("run/.log.jsonl.0123456789ab.part")).as_posix()
     'run/log.jsonl'
     """
-    return part.with_name(_PART.sub(r"\1", part.name)) if part.name else part
+    return unfinished.with_name(_PART.sub(r"\1", unfinished.name)) if unfinished.name else unfinished
 
 
 def file_sha256(path: str | os.PathLike[str]) -> str:
@@ -73,7 +75,7 @@ def parse_json(text: str | bytes) -> Any:
     try:
         content = json.loads(text.decode("utf-8") if isinstance(text, bytes) else text)
         level, depth = [content], 0
-        while level := [part for whole in level for part in _parts(whole) if isinstance(part, dict | list)]:
+        while level := [child for parent in level for child in _parts(parent) if isinstance(child, dict | list)]:
             depth += 1
             if depth >= MAX_DEPTH:
                 raise RecursionError
@@ -97,6 +99,18 @@ def read_json(path: Path, *, cure: str, expected: str = "values by name") -> dic
     if not isinstance(content, dict):
         raise RegardError(f"{path} cannot be read", got=type(content).__name__, expected=expected, cure=cure)
     return content
+
+
+def read_stored(path: Path, parse: Callable[[str], T], *, expected: str | None = None) -> T:
+    """What `parse` makes of the text of a file in a run folder; an error names the file, and what to do about it."""
+    inside(path)
+    try:
+        return parse(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        got = (error.strerror or str(error)).lower()
+        raise RegardError(f"{path} cannot be read", got=got, expected=expected, cure=RESTORE) from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise RegardError(f"{path} cannot be read", got=str(error), cure=RESTORE) from error
 
 
 def inside(path: Path) -> Path:
@@ -129,5 +143,5 @@ def followed(path: str, *, cure: str) -> str:
     return path
 
 
-def _parts(whole: Any) -> Any:
-    return whole.values() if isinstance(whole, dict) else whole if isinstance(whole, list) else ()
+def _parts(value: Any) -> Any:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()

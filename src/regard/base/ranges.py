@@ -1,6 +1,6 @@
 """The range of a setting, written into its type: which values make sense, and how to say so.
 
->>> Rate = Annotated[float, Range(above=0, cure="0.001 is usual")]
+>>> Rate = Annotated[float, Range(above=0, cure="use 0.001, a usual value")]
 >>> Range(least=1).check("train.steps", 0)
 Traceback (most recent call last):
     ...
@@ -34,7 +34,7 @@ class Range:
     above: Number | None = None
     most: Number | None = None
     below: Number | None = None
-    cure: str | None = None  # what is usual
+    cure: str | None = None  # what to try, such as "use 0.9, a usual value"
 
     def __repr__(self) -> str:
         limits = {name: value for name, value in vars(self).items() if value is not None and name != "cure"}
@@ -75,7 +75,7 @@ class Range:
             return f"at least {-ceiling:,}" if isinstance(value, int) else f"at least {-ceiling:g}"
         finite = "a finite number" if ceiling is None else ""
         least = "" if low is None else f"more than {low}" if strict else f"{low} or more"
-        return ", ".join(part for part in (finite, least) if part)
+        return ", ".join(bound for bound in (finite, least) if bound)
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ Seed = Annotated[int, Range(least=0, most=2**63 - 1)]  # what torch and numpy bo
 Natural = Annotated[int, Range(least=0)]
 Count = Annotated[int, Range(least=1)]
 BatchSize = Annotated[int, Range(least=1, most=2**20)]  # rows that are held together
-VOCABULARY = Range(least=5, most=1_000_000, cure="four are <pad>, <bos>, <eos> and <unk>; 8000 is usual")
+VOCABULARY = Range(least=5, most=1_000_000, cure="use 8000, a usual size; four are <pad>, <bos>, <eos> and <unk>")
 VocabularySize = Annotated[int, VOCABULARY]
 Vocabulary = Annotated[int, Range(least=0)]  # of a model; 0 until the data has filled it in
 Width = Annotated[int, Range(least=1, most=2**20)]  # of a layer; what fits into memory is asked when a model is built
@@ -116,5 +116,5 @@ Positive = Annotated[float, Range(above=0)]
 Weight = Annotated[float, Range(least=0)]  # of a term of a loss, or a penalty
 Share = Annotated[float, Range(least=0, below=1)]  # of which something is left, such as dropout
 UpToOne = Annotated[float, Range(least=0, most=1)]
-CERTAINTY = Range(above=0, below=1, cure="0.5 is usual")  # how likely a stop must be
+CERTAINTY = Range(above=0, below=1, cure="use 0.5, a usual value")  # how likely a stop must be
 Certainty = Annotated[float, CERTAINTY]

@@ -5,7 +5,7 @@ import sys
 
 from regard.base import RegardError, check_installed
 from regard.cli.flags import add_device, add_settings, prediction_settings
-from regard.cli.predicting import FORMATS, check_format, chunks, numbered
+from regard.cli.predicting import check_format, chunks, numbered
 
 HELP = "recognise pictures, with the path of the glimpses"
 
@@ -22,7 +22,7 @@ def add(command: argparse.ArgumentParser) -> None:
 def run(asked: argparse.Namespace) -> None:
     """Print what each picture shows, how sure that is, and in how many glimpses; of several, the name before it."""
     check_installed("PIL", what="regard classify")
-    check_format("--path", asked.path, (*FORMATS, ".gif"))
+    check_format("--path", asked.path, more=(".gif",))
     from regard import api
     from regard.viz import animate, draw, save
 

@@ -33,9 +33,9 @@ def _look_up() -> None:
     print("Attention is look-up. The key matches:")
     print(f"  Bob Smith → {lookup(phones, 'Bob Smith').value}")
     print("No key matches, but two are near (inverse distance):")
-    found = lookup(boxes, 360, score=Distance("inverse"))
-    shares = " + ".join(f"{weight:.2f} · {boxes[box]}" for box, weight in found.weights.items())
-    print(f"  box 360 → {shares} = {found.value}")
+    answer = lookup(boxes, 360, score=Distance("inverse"))
+    shares = " + ".join(f"{weight:.2f} · {boxes[box]}" for box, weight in answer.weights.items())
+    print(f"  box 360 → {shares} = {answer.value}")
 
 
 class Reader(nn.Module):

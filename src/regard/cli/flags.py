@@ -46,7 +46,7 @@ def prediction_settings(task: Any, settings: Sequence[str], **flags: Any) -> dic
     names = [setting.partition("=")[0].strip() for setting in settings]
     for name in names:
         if (flag := OF_THEIR_OWN.get(name)) in flags:
-            raise ConfigError(f"{name} is a flag of its own", cure=f"--{flag} {getattr(changed, name)}")
+            raise ConfigError(f"{name} is a flag of its own", cure=f"write --{flag} {getattr(changed, name)}")
     return {name: getattr(changed, name) for name in names} | {
         name: value for name, value in flags.items() if value is not None
     }

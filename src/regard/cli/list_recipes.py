@@ -30,7 +30,7 @@ def run(asked: argparse.Namespace) -> None:
     }
     if not chosen:
         known = [*TASKS, *{name.partition("/")[0] for name in recipes}, *recipes]
-        cure = did_you_mean(asked.filters[0], known) or "`regard list` without a filter names them all"
+        cure = did_you_mean(asked.filters[0], known) or "run `regard list` without a filter to see them all"
         raise ConfigError("no recipe matches", got=" ".join(asked.filters), cure=cure)
     every = lines(chosen)
     if asked.json:

@@ -83,7 +83,7 @@ def _check_command(arguments: Sequence[str]) -> None:
     """An error that says which command was meant; other mistakes are argparse's."""
     name = arguments[0] if arguments else ""
     if name and not name.startswith("-") and name not in VERBS:
-        cure = did_you_mean(name, VERBS) or "`regard --help` lists them"
+        cure = did_you_mean(name, VERBS) or "run `regard --help` to see them"
         raise ConfigError("there is no such command", got=repr(name), expected=f"one of {', '.join(VERBS)}", cure=cure)
 
 

@@ -29,15 +29,15 @@ def run(asked: argparse.Namespace) -> None:
     model = api.load(asked.run, device=asked.device)
     settings, count, number = prediction_settings(model.task, asked.settings), len(asked.inputs), 0
     for chunk in chunks(asked.inputs, AT_ONCE.get(model.entry.inputs, 64)):
-        for given, prediction in zip(chunk, model.predict(chunk, **settings), strict=True):
+        for source, prediction in zip(chunk, model.predict(chunk, **settings), strict=True):
             number += 1
             explanations = api.explanations_of(model, prediction) if asked.json or asked.draw else []
             if asked.json:
-                told = {"input": given, "text": prediction.text}
+                told = {"input": source, "text": prediction.text}
                 told["explanations"] = [explanation.to_json() for explanation in explanations]
                 print(json.dumps(told, ensure_ascii=False), flush=True)
             else:
-                print(*[given] * (count > 1), getattr(prediction, "described", prediction.text), sep="\t", flush=True)
+                print(*[source] * (count > 1), getattr(prediction, "described", prediction.text), sep="\t", flush=True)
             if asked.draw is not None:
                 for place, explanation in enumerate(explanations, 1):
                     path = numbered(str(numbered(asked.draw, number, count)), place, len(explanations))

@@ -8,14 +8,16 @@ from typing import Any
 from regard.base import ConfigError, RegardError, check_installed
 
 AT_ONCE = {"text": 256}  # inputs that are predicted together, by their kind; of all others 64
-FORMATS = (".png", ".pdf", ".svg")  # those of regard.viz.save, which would import matplotlib
 
 
-def check_format(flag: str, path: str | None, formats: Sequence[str] = FORMATS) -> None:
-    """Before any work: whether a picture can be written in this format, and drawn at all."""
+def check_format(flag: str, path: str | None, *, more: Sequence[str] = ()) -> None:
+    """Check before any work that a picture can be drawn and written in this format: one of `viz.save`, or of `more`."""
     if path is None:
         return
     check_installed("matplotlib", what=flag)
+    from regard.viz.heatmap import FORMATS
+
+    formats = (*FORMATS, *more)
     if Path(path).suffix.lower() not in formats:
         got, expected = repr(Path(path).suffix), f"one of {', '.join(formats)}"
         raise ConfigError(f"{flag}: unknown picture format", got=got, expected=expected)
@@ -50,7 +52,7 @@ def _piped() -> Iterator[str]:
     try:
         while line := sys.stdin.readline(MAX_LINE + 1):
             if len(line) > MAX_LINE:
-                got, cure = f"more than {MAX_LINE:,} characters", "one sentence a line"
+                got, cure = f"more than {MAX_LINE:,} characters", "give one sentence a line"
                 raise RegardError("a line of standard input does not end", got=got, cure=cure)
             yield line.rstrip("\r\n")
     except UnicodeDecodeError as error:

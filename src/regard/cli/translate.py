@@ -30,7 +30,7 @@ def run(asked: argparse.Namespace) -> None:
     if asked.text and asked.file:
         raise ConfigError("text and --file exclude each other", cure="give one of them")
     if asked.heads and asked.heatmap is None:
-        raise ConfigError("--heads needs --heatmap", cure="--heatmap heads.png")
+        raise ConfigError("--heads needs --heatmap", cure="add --heatmap heads.png")
     check_format("--heatmap", asked.heatmap)
     from regard import api
 

@@ -41,7 +41,7 @@ def compare_twins(out: str, seconds: float) -> None:
     """
     check_installed("matplotlib", "sacrebleu", "sentencepiece", what="regard demo")
     if not 0 < seconds < math.inf:
-        raise ConfigError("--seconds", got=seconds, expected="more than 0", cure="leave it out: 1200 is the default")
+        raise ConfigError("--seconds", got=seconds, expected="more than 0", cure="leave it out for the default, 1200")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # two are a quarter faster on idle cores, and far slower on busy ones
     try:

@@ -47,7 +47,7 @@ class Canvas:
             return
         if pool.channels != 1 or pool.labels.ndim != 1:
             got = f"{pool.channels} channels, labels {list(pool.labels.shape)}"
-            raise ConfigError("a canvas is for grey pictures with one label", got=got, cure="canvas.size=none")
+            raise ConfigError("a canvas is for grey pictures with one label", got=got, cure="set canvas.size=none")
         if self.size < max(height, width):
             raise ConfigError("canvas.size", got=self.size, expected=f"at least {max(height, width)}")
         if self.clutter and (self.patch > min(height, width) or pool.size < 2):
@@ -92,7 +92,7 @@ def paint(
     who = torch.cat([rows.unsqueeze(1), (others * pool.size).long()], 1)  # [b digits]
     if count > 1:
         order = (x * size + y).argsort(1)  # left to right
-        y, x, who = (part.gather(1, order) for part in (y, x, who))
+        y, x, who = (numbers.gather(1, order) for numbers in (y, x, who))
     zero = torch.zeros_like(who)
     painted = torch.zeros(batch, size * size, device=rows.device)
     _add(painted, pool, who, zero, zero, y, x, side=(height, width), size=size)
@@ -112,7 +112,7 @@ def _places(chance: Float[Tensor, "b n m 2"], high: int, wide: int, side: int) -
     tries, count = y.shape[1:]
     if tries == 1:
         return y.squeeze(1), x.squeeze(1)
-    far = torch.maximum(*((part.unsqueeze(-1) - part.unsqueeze(-2)).abs() for part in (y, x))) >= side
+    far = torch.maximum(*((axis.unsqueeze(-1) - axis.unsqueeze(-2)).abs() for axis in (y, x))) >= side
     first, second = torch.triu_indices(count, count, 1, device=y.device)
     apart = far[..., first, second].all(-1)  # [b n]
     number = torch.arange(tries, device=y.device)

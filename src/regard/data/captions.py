@@ -64,7 +64,7 @@ def caption_tokens(text: str) -> list[str]:
     words = []
     for token in tokenize(_APART.sub("", text), lower=True):
         if any(character.isalnum() for character in token):
-            words += [part for part in _CLITIC.split(token) if part]
+            words += [piece for piece in _CLITIC.split(token) if piece]
     return words
 
 
@@ -80,31 +80,31 @@ def read_captions(file: Place, folder: Place, *, on_bad: Literal["error", "drop"
     root, dropped = Path(folder), Counter[str]()
     if not root.is_dir():
         raise DataError(f"{root}: no folder with pictures", got="nothing" if not root.exists() else "a file")
-    found: dict[str, list[str]] = {}
+    by_picture: dict[str, list[str]] = {}
     for number, line in enumerate(read_lines(file), 1):
         bad = _bad_line(line, root)
         if bad is None:
             name, _, caption = line.partition("\t")
-            found.setdefault(_NUMBERED.sub("", name.strip()), []).append(caption.strip())
+            by_picture.setdefault(_NUMBERED.sub("", name.strip()), []).append(caption.strip())
         elif on_bad == "error":
             reason, got, expected = bad
             what = f"{os.fspath(file)}, line {number}: {reason}"
             raise DataError(what, got=got, expected=expected, cure="mend it, or drop such lines: on_bad='drop'")
         else:
             dropped[bad[0]] += 1
-    bare = sorted(_pictures(root) - {PurePosixPath(name).as_posix() for name in found})
+    bare = sorted(_pictures(root) - {PurePosixPath(name).as_posix() for name in by_picture})
     if bare and on_bad == "error":
         got = f"{bare[0]}" + f" and {len(bare) - 1} more" * (len(bare) > 1)
         cure = "write one, or leave such pictures out: on_bad='drop'"
         raise DataError(f"{root}: a picture without a caption in {os.fspath(file)}", got=got, cure=cure)
     if bare:
         dropped["a picture without a caption"] = len(bare)
-    if not found:
+    if not by_picture:
         raise DataError(f"{os.fspath(file)}: no caption is left", got=dict(dropped), expected="picture<TAB>caption")
-    names = tuple(sorted(found))
+    names = tuple(sorted(by_picture))
     stats = ((name, (root / name).stat()) for name in names)
     facts = [f"{name} {s.st_size} {s.st_mtime_ns} {s.st_ctime_ns}" for name, s in stats]  # `cp -p` sets no ctime
-    captions = tuple(tuple(found[name]) for name in names)
+    captions = tuple(tuple(by_picture[name]) for name in names)
     return Captions(
         names, captions, _Folder(root), signature_of([str(root.resolve()), *facts]), dict(sorted(dropped.items()))
     )

@@ -37,9 +37,9 @@ def find(source: Source, *, progress: Progress | None = None) -> Path:
     While a file is fetched, `progress(done, total)` is called with bytes; an exception in it stops the download, and
     the next call goes on from there.
     """
-    given = _given(source)
-    if given is not None:
-        return _checked(given, source)
+    local = _given(source)
+    if local is not None:
+        return _checked(local, source)
     path = cache_folder() / source.name
     if path.exists():
         return _checked(path, source)
@@ -96,8 +96,8 @@ def _checked(path: Path, source: Source) -> Path:
     with suppress(OSError):  # no stamp
         if stamp.read_bytes() == seen:
             return path
-    if (found := file_sha256(path)) != wanted:
-        raise DownloadError(f"{path} has the wrong sha256", got=found, expected=wanted, cure=cure)
+    if (digest := file_sha256(path)) != wanted:
+        raise DownloadError(f"{path} has the wrong sha256", got=digest, expected=wanted, cure=cure)
     with suppress(OSError):  # a cache that cannot be written costs time, nothing else
         write_atomically(stamp, seen)
     return path
@@ -127,24 +127,24 @@ def _lock(file: int) -> None:
 def _fetch(source: Source, path: Path, progress: Progress | None) -> None:
     """Try every address in turn, into `.part`; what is complete and right is renamed to `path`."""
     assert source.url is not None
-    part = path.with_name(path.name + ".part")
+    partial = path.with_name(path.name + ".part")
     failures = []
     for url in (source.url, *source.mirrors):
         for _ in range(ATTEMPTS):
-            before = _size(part)
+            before = _size(partial)
             try:
-                _receive(url, part, source, progress)
+                _receive(url, partial, source, progress)
             except _Failed as failure:
                 failures.append(f"{url}: {failure}")
-                if _size(part) > before:
+                if _size(partial) > before:
                     continue
                 break
-            if (found := file_sha256(part)) == source.sha256:
-                os.replace(part, path)
+            if (digest := file_sha256(partial)) == source.sha256:
+                os.replace(partial, path)
                 return
             bad = path.with_name(path.name + ".bad")
-            os.replace(part, bad)
-            failures.append(f"{url}: wrong sha256 {found}; what came is kept as {bad}")
+            os.replace(partial, bad)
+            failures.append(f"{url}: wrong sha256 {digest}; what came is kept as {bad}")
             if not before:
                 break  # else the beginning may have been another address's, or another day's: start anew
     raise DownloadError(
@@ -163,10 +163,10 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def _receive(url: str, part: Path, source: Source, progress: Progress | None) -> None:
-    """Bring `part` to its full size, from where it ends."""
+def _receive(url: str, partial: Path, source: Source, progress: Progress | None) -> None:
+    """Bring the file `partial` to its full size, from where it ends."""
     total = source.num_bytes
-    done = _size(part)
+    done = _size(partial)
     if done == total:
         return
     if done > total:
@@ -175,13 +175,13 @@ def _receive(url: str, part: Path, source: Source, progress: Progress | None) ->
         done = _start(answer, done)
         if answer.length is not None and done + answer.length != total:
             raise _Failed(f"wrong size, {done + answer.length:,} bytes")
-        with open(part, "r+b" if done else "wb", buffering=0) as file:
+        with open(partial, "r+b" if done else "wb", buffering=0) as file:
             file.seek(done)
             while chunk := _read(answer, done, total):
                 if done + len(chunk) > total:
-                    part.unlink()
+                    partial.unlink()
                     raise _Failed(f"wrong size, more than {total:,} bytes")
-                _write(file.write, chunk, part, done, total)
+                _write(file.write, chunk, partial, done, total)
                 done += len(chunk)
                 if progress is not None:
                     progress(done, total)
@@ -220,11 +220,11 @@ def _read(answer: HTTPResponse, done: int, total: int) -> bytes:
         raise _Failed(f"the connection ended after {done:,} of {total:,} bytes ({error})") from error
 
 
-def _write(write: Callable[[memoryview], int | None], chunk: bytes, part: Path, done: int, total: int) -> None:
+def _write(write: Callable[[memoryview], int | None], chunk: bytes, partial: Path, done: int, total: int) -> None:
     rest = memoryview(chunk)
     try:
         while rest:
             rest = rest[write(rest) or 0 :]
     except OSError as error:  # a full disk, most often
         why = f"{error.strerror} after {done:,} of {total:,} bytes; make room and call again: what has come is kept"
-        raise OSError(error.errno, why, str(part)) from error
+        raise OSError(error.errno, why, str(partial)) from error

@@ -100,7 +100,7 @@ def fit_image(image: UInt8[ndarray, "h w 3"], size: int, *, whole: bool = False)
     if size < 1:
         raise ConfigError("fit_image size", got=size, expected="1 or more")
     if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or not image.size:
-        got, cure = f"{image.dtype} {list(image.shape)}", "read_image gives it"
+        got, cure = f"{image.dtype} {list(image.shape)}", "use read_image, which gives it"
         raise ShapeError("a picture is red, green and blue", got=got, expected="uint8 [h w 3]", cure=cure)
     pillow = require("PIL.Image", extra="vision")
     box = fit_box(*image.shape[:2], whole=whole)
@@ -113,7 +113,9 @@ def _content(source: Any, name: str | None) -> tuple[bytes, str]:
     if hasattr(source, "read"):
         content = source.read()
         if not isinstance(content, bytes):
-            raise DataError("a file with a picture is open as text", expected="bytes", cure="open(path, 'rb')")
+            raise DataError(
+                "a file with a picture is open as text", expected="bytes", cure="open it by open(path, 'rb')"
+            )
         return content, name or str(getattr(source, "name", "a picture in memory"))
     name = name or os.fspath(source)
     try:

@@ -82,7 +82,10 @@ def read_parallel(
         raise ConfigError("read_parallel on_bad", got=repr(on_bad), expected="'error' or 'drop'")
     if min(columns) < 0:
         raise ConfigError(
-            "read_parallel columns", got=columns, expected="two numbers from 0", cure="count from the left"
+            "read_parallel columns",
+            got=columns,
+            expected="two numbers from 0",
+            cure="count columns from the left, from 0",
         )
     if target is None:
         rows: Iterator[list[bytes]] = (line.split(b"\t") for line in _raw_lines(source))

@@ -115,7 +115,7 @@ class RowBatches(Batches[Rows]):
         if size < 1:
             raise DataError("no pictures to make batches of", got=size, expected="1 or more")
         if batch_size < world:
-            cure = "batch_size counts the pictures of all ranks together"
+            cure = "raise batch_size, which counts the pictures of all ranks together"
             raise ConfigError("RowBatches batch_size", got=batch_size, expected=f"at least {max(world, 1)}", cure=cure)
         self.size, self.batch_size = size, batch_size
 

@@ -149,13 +149,13 @@ class Vocabulary:
     ) -> "Vocabulary":
         """The most frequent tokens, ties in alphabetical order; `max_size` counts the four specials."""
         if max_size is not None and max_size < len(SPECIALS):
-            raise ConfigError("Vocabulary max_size", got=max_size, expected="4 or more", cure="it counts the specials")
+            raise ConfigError("Vocabulary max_size", got=max_size, expected="4 or more", cure="count the specials too")
         counts: Counter[str] = Counter()
         for sentence in sentences:
             counts.update(sentence)
-        kept = [token for token, count in counts.items() if count >= min_count and token not in SPECIALS]
-        kept.sort(key=lambda token: (-counts[token], token))
-        return cls(kept if max_size is None else kept[: max_size - len(SPECIALS)])
+        tokens = [token for token, count in counts.items() if count >= min_count and token not in SPECIALS]
+        tokens.sort(key=lambda token: (-counts[token], token))
+        return cls(tokens if max_size is None else tokens[: max_size - len(SPECIALS)])
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
         """The number of each token, without <bos> and <eos>."""

@@ -150,7 +150,7 @@ class TokenBatches(Batches[TokenBatch]):
         if fit is not None and min(fit) < 1:
             raise ConfigError("TokenBatches fit", got=fit, expected="1 or more of each")
         if batch_size is not None and batch_size < world:
-            cure = "batch_size counts the pairs of all ranks together"
+            cure = "raise batch_size, which counts the pairs of all ranks together"
             raise ConfigError("TokenBatches batch_size", got=batch_size, expected=f"at least world, {world}", cure=cure)
         self.max_tokens, self.batch_size, self.fit = max_tokens, batch_size, fit
         self._data = _Packed(pairs, source_eos)

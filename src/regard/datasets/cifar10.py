@@ -59,8 +59,8 @@ def cifar10() -> dict[str, Pictures]:
     Below `REGARD_DATA` the binary release is looked for first, unpacked or not, then the sheets. Where neither is, the
     archive is fetched (170 MB). Nothing is unpickled.
     """
-    given = os.environ.get("REGARD_DATA")
-    folder = Path(given).expanduser() / "cifar10" if given else None
+    chosen = os.environ.get("REGARD_DATA")
+    folder = Path(chosen).expanduser() / "cifar10" if chosen else None
     if folder is not None and (folder / UNPACKED).is_dir():
         return _splits(lambda name: _from_binary(*_content(folder / UNPACKED / f"{name}.bin")))
     if folder is not None and (folder / "labels.npz").exists() and not (folder.parent / ARCHIVE).exists():
@@ -71,13 +71,13 @@ def cifar10() -> dict[str, Pictures]:
 
 
 def _splits(read: Reader) -> dict[str, Pictures]:
-    whole = {}
+    pictures = {}
     for split, names in SPLITS.items():
         images, labels = zip(*map(read, names), strict=True)
-        whole[split] = Pictures(torch.cat(images), torch.cat(labels), CLASSES)
+        pictures[split] = Pictures(torch.cat(images), torch.cat(labels), CLASSES)
     rest = TILES * TILES // 2
-    train, valid = whole["train"].take(slice(None, -rest)), whole["train"].take(slice(-rest, None))
-    return {"train": train, "valid": valid, "test": whole["test"]}
+    train, valid = pictures["train"].take(slice(None, -rest)), pictures["train"].take(slice(-rest, None))
+    return {"train": train, "valid": valid, "test": pictures["test"]}
 
 
 def _from_binary(content: bytes, name: str) -> tuple[Tensor, Tensor]:
@@ -106,14 +106,14 @@ def _read_labels(path: Path) -> dict[str, Tensor]:
             arrays = {split: content[split].astype(np.int64) for split in SPLITS}
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise _broken(str(path), str(error) or type(error).__name__, "arrays of labels: train, test") from error
-    found: dict[str, Tensor] = {}
+    labels_by_file: dict[str, Tensor] = {}
     for split, names in SPLITS.items():
         if arrays[split].shape != (len(names) * TILES * TILES,):
             got, wanted = list(arrays[split].shape), [len(names) * TILES * TILES]
             raise _broken(f"{path}, {split}", f"labels of shape {got}", str(wanted))
         labels = _checked(torch.from_numpy(arrays[split]), f"{path}, {split}")
-        found.update(zip(names, labels.chunk(len(names)), strict=True))
-    return found
+        labels_by_file.update(zip(names, labels.chunk(len(names)), strict=True))
+    return labels_by_file
 
 
 def _unpack(path: Path) -> Iterator[tuple[str, bytes]]:
@@ -143,7 +143,7 @@ def _checked(labels: Tensor, name: str) -> Tensor:
 
 
 def _broken(name: str, got: str, expected: str) -> DataError:
-    cure = "the binary release of www.cs.toronto.edu/~kriz/cifar.html has what is expected"
+    cure = "get the binary release from www.cs.toronto.edu/~kriz/cifar.html"
     return DataError(f"{name} is not of CIFAR-10", got=got, expected=expected, cure=cure)
 
 

@@ -59,5 +59,6 @@ def choose(
     known = [*fitting, *besides]
     cure = did_you_mean(name, known)
     if name in menu:
-        cure = f"{name} has {menu[name].kind}" + " and nothing to train on" * (not menu[name].can_train)
+        nothing = " and nothing to train on" * (not menu[name].can_train)
+        cure = f"choose another one: {name} has {menu[name].kind}{nothing}"
     raise ConfigError(setting, got=repr(name), expected=f"one of {', '.join(known)}", cure=cure)

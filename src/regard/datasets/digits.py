@@ -29,9 +29,9 @@ def digits() -> dict[str, Pictures]:
     """
     with as_file(files("regard") / "datasets" / "corpora" / FILE) as path, np.load(path, allow_pickle=False) as packed:
         small, labels = packed["images"], packed["labels"].astype(np.int64)
-    whole = Pictures(_enlarged(torch.from_numpy(small).view(-1, 8, 8)), torch.from_numpy(labels), CLASSES)
+    pictures = Pictures(_enlarged(torch.from_numpy(small).view(-1, 8, 8)), torch.from_numpy(labels), CLASSES)
     bounds = {"train": slice(0, 1297), "valid": slice(1297, 1497), "test": slice(1497, None)}
-    return {name: whole.take(rows) for name, rows in bounds.items()}
+    return {name: pictures.take(rows) for name, rows in bounds.items()}
 
 
 def _enlarged(small: UInt8[Tensor, "n 8 8"]) -> UInt8[Tensor, "n 1 28 28"]:

@@ -34,9 +34,9 @@ def flickr8k() -> dict[str, Captions]:
     """Flickr8k in its official split: 6,000 pictures train, 1,000 valid, 1,000 test, five captions each."""
     captions = _by_name(find(SOURCES["flickr8k/Flickr8k.token.txt.gz"]))
     splits = {}
-    for split, part in SPLITS.items():
-        place = f"flickr8k/{part}.zip"
-        listed = find(SOURCES[f"flickr8k/Flickr_8k.{part}Images.txt"])
+    for split, file_name in SPLITS.items():
+        place = f"flickr8k/{file_name}.zip"
+        listed = find(SOURCES[f"flickr8k/Flickr_8k.{file_name}Images.txt"])
         names = [line.strip() for line in read_lines(listed) if line.strip()]
         for number, name in enumerate(names, 1):
             if name not in captions:
@@ -52,13 +52,13 @@ def flickr8k() -> dict[str, Captions]:
 
 def _by_name(path: Path) -> dict[str, list[str]]:
     """Captions in the form of Flickr8k: `name.jpg#0<TAB>caption`."""
-    found: dict[str, list[str]] = {}
+    captions: dict[str, list[str]] = {}
     for number, line in enumerate(read_lines(path), 1):
         name, tab, caption = line.partition("\t")
         if not tab or not caption.strip():
             raise DataError(f"{path}, line {number}: no caption", got=repr(line[:60]), expected="picture#0<TAB>caption")
-        found.setdefault(_NUMBERED.sub("", name), []).append(caption.strip())
-    return found
+        captions.setdefault(_NUMBERED.sub("", name), []).append(caption.strip())
+    return captions
 
 
 DATASET = Dataset(

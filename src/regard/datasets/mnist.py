@@ -76,18 +76,18 @@ def read_idx(path: object) -> NDArray[np.uint8]:
 
 
 def _images(path: object) -> UInt8[Tensor, "n 1 h w"]:
-    found = read_idx(path)
-    if found.ndim != 3:
-        raise DataError(f"{path} holds no pictures", got=f"{found.ndim} axes", expected="3: pictures, rows, columns")
-    return torch.from_numpy(found.copy()).unsqueeze(1)
+    pixels = read_idx(path)
+    if pixels.ndim != 3:
+        raise DataError(f"{path} holds no pictures", got=f"{pixels.ndim} axes", expected="3: pictures, rows, columns")
+    return torch.from_numpy(pixels.copy()).unsqueeze(1)
 
 
 def _labels(path: object) -> Tensor:
-    found = read_idx(path)
-    if found.ndim != 1 or found.max(initial=0) > 9:
-        got = f"{found.ndim} axes, labels up to {found.max(initial=0)}"
+    labels = read_idx(path)
+    if labels.ndim != 1 or labels.max(initial=0) > 9:
+        got = f"{labels.ndim} axes, labels up to {labels.max(initial=0)}"
         raise DataError(f"{path} holds no labels of digits", got=got, expected="1 axis, 0 to 9")
-    return torch.from_numpy(found.astype(np.int64))
+    return torch.from_numpy(labels.astype(np.int64))
 
 
 DATASET = Dataset(

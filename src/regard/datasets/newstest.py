@@ -62,7 +62,7 @@ def newstest(year: int, source: str = "en", target: str = "de") -> ParallelText:
                 "newstest 2014 source and target",
                 got=f"{source!r} and {target!r}",
                 expected="'en' and another",
-                cure="the years before have all pairs",
+                cure="take a year before it, which has all pairs",
             )
         stem += f".en-{others.pop()}"
     return read_parallel(*(find(SOURCES[f"{stem}.{language}.gz"]) for language in (source, target)))

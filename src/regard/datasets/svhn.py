@@ -84,13 +84,13 @@ def _numbers(path: Path) -> list[str]:
             rows = list(csv.DictReader(io.StringIO(file.read())))
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read ({error})", cure="replace the file") from error
-    found = []
+    numbers = []
     for line, row in enumerate(rows, start=2):
         number = row.get("number") or ""
         if not (number.isascii() and number.isdigit()):
             raise DataError(f"{path}, line {line}", got=repr(number), expected="digits in the column 'number'")
-        found.append(number)
-    return found
+        numbers.append(number)
+    return numbers
 
 
 def _tiles(path: Path) -> UInt8[Tensor, "n 3 64 64"]:

@@ -36,7 +36,7 @@ def tatoeba_plain_references(split: str = "test") -> list[list[str]]:
             "tatoeba_plain_references split",
             got=repr(split),
             expected="'valid' or 'test'",
-            cure="train has one line for each translation",
+            cure="use train, which has one line for each translation",
         )
     return list(translations(split_by_words(_plain())[split]).values())
 

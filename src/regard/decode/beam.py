@@ -77,24 +77,24 @@ def beam_search(
         before, coverage = coverage, _covered(coverage, weights, mask, rules)
         here = None if mask is None else mask[active]
         grown = _grown(log_prob, _barred(log_probs, prefixes, step, rules), len(active), rules)
-        found = best.pick(active).merge(_scored(grown, grown.finished(rules), coverage, here, step, rules))
+        ends = best.pick(active).merge(_scored(grown, grown.finished(rules), coverage, here, step, rules))
         live = grown.unfinished(rules)
 
         cut = last[active] == step
         if cut.any():
             group = torch.where(cut.unsqueeze(1) & live.possible, _CUT, _NONE)
-            found = found.merge(_scored(live, group, coverage, here, step, rules))
+            ends = ends.merge(_scored(live, group, coverage, here, step, rules))
         stuck = ~grown.possible.any(1)
         if stuck.any():
             stopped = _stopped(log_prob, len(active))
             group = torch.where(stuck.unsqueeze(1) & stopped.possible, _CUT, _NONE)
-            found = found.merge(_scored(stopped, group, before, here, step - 1, rules))
-        best = best.put(active, found)
+            ends = ends.merge(_scored(stopped, group, before, here, step - 1, rules))
+        best = best.put(active, ends)
 
         attainable = live.log_prob.amax(1) / longest[active]  # log P only falls, and no penalty is above 0
-        settled = (found.group[:, -1] == _FINISHED) & (found.score[:, -1] >= attainable)
+        settled = (ends.group[:, -1] == _FINISHED) & (ends.score[:, -1] >= attainable)
         stay = (~(cut | settled) & live.possible.any(1)).nonzero().squeeze(1)
-        active, (log_prob, origin, tokens) = active[stay], (part[stay].flatten() for part in live)
+        active, (log_prob, origin, tokens) = active[stay], (column[stay].flatten() for column in live)
         trellis.append(_Column(origin, tokens, weights))
         if len(active):
             state = pick(state, origin, sentences=stay)
@@ -144,7 +144,7 @@ class _Candidates(NamedTuple):
     def unfinished(self, rules: _Rules) -> "_Candidates":
         """The best `beams` that are not EOS. There are enough: each prefix has one EOS, and m = 2·beams if it can."""
         order = (self.token == rules.eos).byte().argsort(dim=1, stable=True)[:, : rules.beams]
-        log_prob, origin, token = (part.gather(1, order) for part in self)
+        log_prob, origin, token = (column.gather(1, order) for column in self)
         return _Candidates(log_prob.masked_fill(token == rules.eos, -math.inf), origin, token)
 
 
@@ -165,17 +165,17 @@ class _Ends(NamedTuple):
         return _Ends(low, low, zero, zero, zero, zero + _NONE)
 
     def pick(self, rows: Tensor) -> "_Ends":
-        return _Ends(*(part[rows] for part in self))
+        return _Ends(*(column[rows] for column in self))
 
     def put(self, rows: Tensor, ends: "_Ends") -> "_Ends":
-        return _Ends(*(part.to(new.dtype).index_copy(0, rows, new) for part, new in zip(self, ends, strict=True)))
+        return _Ends(*(column.to(new.dtype).index_copy(0, rows, new) for column, new in zip(self, ends, strict=True)))
 
     def merge(self, new: "_Ends") -> "_Ends":
         """The best of both, as many as there are here: by group, then by score; of equals the earlier one."""
         both = _Ends(*(torch.cat([old, more], 1) for old, more in zip(self, new, strict=True)))
         order = both.score.argsort(dim=1, descending=True, stable=True)
         order = order.gather(1, both.group.gather(1, order).argsort(dim=1, stable=True))
-        return _Ends(*(part.gather(1, order[:, : self.score.shape[1]]) for part in both))
+        return _Ends(*(column.gather(1, order[:, : self.score.shape[1]]) for column in both))
 
 
 class _Column(NamedTuple):
@@ -226,10 +226,10 @@ def _grown_by_groups(
     """The same from one quick pass: the best m tokens are in those m groups of tokens whose best ones are best."""
     (rows, size), sentences = log_probs.shape, len(first)
     width = 16 * -(-math.isqrt(rows // sentences * size // wanted) // 16)  # of a group; the last may have fewer tokens
-    whole = size - size % width
-    bests = [log_probs[:, :whole].view(rows, -1, width).amax(-1)]
-    if whole < size:
-        bests.append(log_probs[:, whole:].amax(-1, keepdim=True))
+    full = size - size % width
+    bests = [log_probs[:, :full].view(rows, -1, width).amax(-1)]
+    if full < size:
+        bests.append(log_probs[:, full:].amax(-1, keepdim=True))
     best = torch.cat(bests, 1)  # [n g]
     groups = (log_prob.unsqueeze(1) + best).view(sentences, -1).topk(wanted, dim=1).indices  # [a m]
     row = (first + groups // best.shape[1]).unsqueeze(-1)  # [a m 1]
@@ -267,7 +267,9 @@ def _covered(coverage: Tensor | None, weights: Tensor | None, mask: Tensor | Non
         return None
     if weights is None:
         raise ConfigError(
-            "coverage_penalty needs the weights of each step", got="weights=None from the model", cure="set it to 0"
+            "coverage_penalty needs the weights of each step",
+            got="weights=None from the model",
+            cure="set coverage_penalty=0",
         )
     if mask is not None and mask.shape[1] != weights.shape[1]:
         raise ShapeError("source_mask", got=list(mask.shape), expected=f"[b {weights.shape[1]}], as the weights")
@@ -303,5 +305,5 @@ def _read(best: _Ends, trellis: list[_Column], eos: int) -> list[list[Hypothesis
 
     return [
         [read(*end) for *end, group in zip(*sentence, strict=True) if group != _NONE]
-        for sentence in zip(*(part.tolist() for part in best), strict=True)
+        for sentence in zip(*(field.tolist() for field in best), strict=True)
     ]

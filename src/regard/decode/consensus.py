@@ -13,11 +13,11 @@ from regard.base import ConfigError
 from regard.base.ranges import Range
 from regard.decode.hypothesis import Hypothesis
 
-SHARPNESS = Range(least=0, cure="1 weighs by probability")
+SHARPNESS = Range(least=0, cure="use 1, which weighs by probability")
 Sharpness = Annotated[float, SHARPNESS]
 
 
-def consensus(found: Sequence[Hypothesis], *, sharpness: float = 1.0, order: int = 4) -> list[Hypothesis]:
+def consensus(hypotheses: Sequence[Hypothesis], *, sharpness: float = 1.0, order: int = 4) -> list[Hypothesis]:
     """Best first, by Σ_j p_j^sharpness · agreement with j; that becomes the `score`, 1 where all are the same.
 
     The agreement of two is the mean over n = 1 … `order` of the F-measure of their n-grams, of those n that one of them
@@ -30,28 +30,28 @@ def consensus(found: Sequence[Hypothesis], *, sharpness: float = 1.0, order: int
     """
     SHARPNESS.check("consensus sharpness", sharpness)
     if order < 1:
-        raise ConfigError("consensus order", got=order, expected="1 or more", cure="4 is that of BLEU")
-    if not found:
+        raise ConfigError("consensus order", got=order, expected="1 or more", cure="use 4, the order of BLEU")
+    if not hypotheses:
         return []
-    top = max(one.log_prob for one in found)
-    chances = np.array([math.exp(sharpness * (one.log_prob - top)) for one in found])
-    agreed = (_agreement([one.tokens for one in found], order) * chances).sum(1) / chances.sum()
-    scored = [replace(one, score=float(score)) for one, score in zip(found, agreed, strict=True)]
+    top = max(one.log_prob for one in hypotheses)
+    chances = np.array([math.exp(sharpness * (one.log_prob - top)) for one in hypotheses])
+    agreed = (_agreement([one.tokens for one in hypotheses], order) * chances).sum(1) / chances.sum()
+    scored = [replace(one, score=float(score)) for one, score in zip(hypotheses, agreed, strict=True)]
     return sorted(scored, key=lambda one: one.score, reverse=True)
 
 
-def _agreement(several: Sequence[Sequence[int]], order: int) -> NDArray[np.float64]:
+def _agreement(token_lists: Sequence[Sequence[int]], order: int) -> NDArray[np.float64]:
     """Of each with each [h h]: the mean F-measure over those n of which one of both has n-grams, or 1.
 
     The second "the" of a hypothesis is another column than the first: a product of zeros and ones then counts each
     n-gram as often as it stands in both.
     """
-    count = len(several)
+    count = len(token_lists)
     total, sizes = np.zeros((count, count)), np.zeros((count, count))
     for n in range(1, order + 1):
         columns: dict[tuple[tuple[int, ...], int], int] = {}
         places: list[tuple[int, int]] = []
-        for row, tokens in enumerate(several):
+        for row, tokens in enumerate(token_lists):
             before: Counter[tuple[int, ...]] = Counter()
             for gram in zip(*(tokens[start:] for start in range(n)), strict=False):
                 places.append((row, columns.setdefault((gram, before[gram]), len(columns))))

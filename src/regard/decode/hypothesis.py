@@ -9,8 +9,8 @@ from torch import Tensor
 from regard.base.ranges import Range
 
 Beams = Annotated[int, Range(least=1, most=10_000)]
-LengthPenalty = Annotated[float, Range(least=0, most=10, cure="0.6 to 1 works well")]
-CoveragePenalty = Annotated[float, Range(least=0, cure="0.2 works well")]
+LengthPenalty = Annotated[float, Range(least=0, most=10, cure="use 0.6 to 1")]
+CoveragePenalty = Annotated[float, Range(least=0, cure="use 0.2")]
 COVERAGE_FLOOR = 1e-6  # a source position that nobody looked at costs β · log 10⁻⁶, not −∞
 
 

@@ -76,14 +76,14 @@ def tensors(state: Any) -> list[Tensor]:
 
 def _parts(state: Any) -> list[tuple[Tensor, bool]]:
     """Every tensor of a state that has a first axis, and whether it is shared."""
-    found: list[tuple[Tensor, bool]] = []
+    leaves: list[tuple[Tensor, bool]] = []
 
     def see(tensor: Tensor, shared: bool) -> Tensor:
-        found.append((tensor, shared))
+        leaves.append((tensor, shared))
         return tensor
 
     _mapped(state, see)
-    return found
+    return leaves
 
 
 def _mapped(state: Any, change: Callable[[Tensor, bool], Tensor], shared: bool = False) -> Any:
@@ -93,17 +93,17 @@ def _mapped(state: Any, change: Callable[[Tensor, bool], Tensor], shared: bool =
     if isinstance(state, _PLAIN):
         return state
     if isinstance(state, list | tuple):
-        parts = [_mapped(part, change, shared or isinstance(state, Shared)) for part in state]
+        parts = [_mapped(item, change, shared or isinstance(state, Shared)) for item in state]
         return type(state)(*parts) if hasattr(state, "_fields") else type(state)(parts)
     if isinstance(state, dict):
         same = copy.copy(state)
-        same.update({name: _mapped(part, change, shared) for name, part in state.items()})
+        same.update({name: _mapped(item, change, shared) for name, item in state.items()})
         return same
     if dataclasses.is_dataclass(state) and not isinstance(state, type):
         fresh = copy.copy(state)
         for field in dataclasses.fields(state):
-            part = _mapped(getattr(state, field.name), change, shared)
-            object.__setattr__(fresh, field.name, part)  # frozen ones too
+            value = _mapped(getattr(state, field.name), change, shared)
+            object.__setattr__(fresh, field.name, value)  # frozen ones too
         return fresh
     raise RegardError(
         "a decoding state holds something that cannot be picked along its first axis",
@@ -133,7 +133,7 @@ def start(model: Decodable, state: Any, *, batch: int, bos: int, max_steps: int 
     if last.shape not in ((), (batch,)):
         raise ShapeError("max_steps", got=list(last.shape), expected=f"one number, or one for each sentence: [{batch}]")
     if (last < 1).any():
-        cure = "max_steps.clamp(min=1)" if isinstance(max_steps, Tensor) else None
+        cure = "write max_steps.clamp(min=1)" if isinstance(max_steps, Tensor) else None
         raise ConfigError("max_steps", got=int(last.min()), expected="1 or more", cure=cure)
     if isinstance(max_steps, int) and min_steps > max_steps:
         raise ConfigError("min_steps", got=min_steps, expected=f"at most max_steps, which is {max_steps}")
@@ -167,7 +167,7 @@ def advance(
     if log_probs[:, 0].isnan().any():  # NaN and +∞ spoil the whole row, so do −∞ everywhere: one column tells
         log_probs = log_probs.masked_fill((logits == -math.inf).all(-1, keepdim=True), -math.inf)
         if log_probs.isnan().any():
-            cure = "look for NaN in the weights"
+            cure = "look for NaN in the weights of the model"
             raise RegardError("the logits of a step are not numbers", got="NaN or +∞", cure=cure)
     return log_probs, state, weights
 

@@ -16,8 +16,8 @@ from regard.decode.greedy import follow
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.protocol import Decodable
 
-Temperature = Annotated[float, Range(above=0, cure="greedy is the limit at 0")]
-TopK = Annotated[int, Range(least=0, cure="0 is for all tokens")]
+Temperature = Annotated[float, Range(above=0, cure="use greedy, which is the limit at 0")]
+TopK = Annotated[int, Range(least=0, cure="use 0 for all tokens")]
 TopP = Annotated[float, Range(above=0, most=1)]
 
 
@@ -59,10 +59,10 @@ def sample(
 
     def choose(log_probs: Tensor) -> Tensor:
         best = log_probs.amax(-1, keepdim=True).clamp(min=torch.finfo(log_probs.dtype).min)
-        kept = truncate((log_probs - best) / divisor, top_k=top_k, top_p=top_p)
-        noise = torch.empty_like(kept, device=kept.device if generator is None else generator.device)
-        noise = noise.exponential_(generator=generator).clamp(min=torch.finfo(kept.dtype).tiny)
-        return (kept - noise.log().to(kept.device)).argmax(-1)  # argmax(log p + Gumbel) ~ p
+        truncated = truncate((log_probs - best) / divisor, top_k=top_k, top_p=top_p)
+        noise = torch.empty_like(truncated, device=truncated.device if generator is None else generator.device)
+        noise = noise.exponential_(generator=generator).clamp(min=torch.finfo(truncated.dtype).tiny)
+        return (truncated - noise.log().to(truncated.device)).argmax(-1)  # argmax(log p + Gumbel) ~ p
 
     return follow(
         model,

@@ -42,7 +42,7 @@ class Path(Explanation):
             raise ShapeError("places of glimpses", got=f"shape {list(where.shape)}", expected="[t 2]: (x, y) for each")
         if (np.abs(where) > 1).any():
             got = f"{where.min():g} to {where.max():g}"
-            cure = "x = 2 · column / width − 1, and so for y"
+            cure = "compute x = 2 · column / width − 1, and y likewise"
             raise ConfigError("places of glimpses", got=got, expected="−1 to 1", cure=cure)
         self._set(
             image=as_image(self.image),

@@ -77,14 +77,17 @@ def as_whole(what: str, value: Any, *, least: int = 1) -> int:
 
 def as_image(value: Any) -> UInt8[ndarray, "h w 3"]:
     """A picture of bytes that nobody can change."""
-    array = value.detach().cpu().numpy() if hasattr(value, "detach") else value
+    array = to_numpy(value)
     if not isinstance(array, ndarray):
         raise ShapeError("an explanation needs a picture", got=shown(value), expected="an array [h w 3] of bytes")
     if array.ndim != 3 or array.shape[2] != 3 or not array.size:
-        got, cure = f"shape {list(array.shape)}", "np.repeat a grey picture three times; draw one of a batch"
+        got, cure = (
+            f"shape {list(array.shape)}",
+            "repeat a grey picture three times with np.repeat, or take one picture of a batch",
+        )
         raise ShapeError("an explanation needs a picture", got=got, expected="[h w 3]", cure=cure)
     if array.dtype != np.uint8:
-        cure = "(255 * image).round().astype(np.uint8)"
+        cure = "write (255 * image).round().astype(np.uint8)"
         raise ConfigError("the picture of an explanation", got=array.dtype, expected="bytes (uint8)", cure=cure)
     if array.shape[0] * array.shape[1] > MAX_PIXELS:
         got = f"{array.shape[0]} × {array.shape[1]} pixels"
@@ -105,6 +108,20 @@ def as_layers(what: str, value: Any, axes: str) -> dict[str, Float[ndarray, "_ _
     return layers
 
 
+def to_numpy(value: Any) -> Any:
+    """Tensors on any device, and lists of them, as arrays; half precision becomes float32. Anything else is unchanged.
+
+    >>> to_numpy([0.5, 0.5])
+    [0.5, 0.5]
+    """
+    if isinstance(value, list | tuple) and any(hasattr(item, "detach") for item in value):
+        return [to_numpy(item) for item in value]
+    if not hasattr(value, "detach"):
+        return value
+    tensor = value.detach().cpu()
+    return (tensor.float() if tensor.is_floating_point() and tensor.element_size() < 4 else tensor).numpy()
+
+
 def rounded(array: ndarray) -> Any:
     """The numbers of an array as nested lists, each with six digits that count.
 
@@ -119,13 +136,8 @@ def rounded(array: ndarray) -> Any:
 
 def _array(what: str, value: Any, *, expected: str) -> ndarray:
     """Real numbers as float64; tensors too."""
-    if isinstance(value, list | tuple) and any(hasattr(item, "detach") for item in value):
-        value = [item.detach().cpu().numpy() if hasattr(item, "detach") else item for item in value]
-    if hasattr(value, "detach"):
-        value = value.detach().cpu()
-        value = (value.float() if value.is_floating_point() else value).numpy()
     try:
-        array = np.asarray(value)
+        array = np.asarray(to_numpy(value))
     except (ValueError, TypeError, OverflowError, RecursionError):
         raise ShapeError(f"{what} are ragged or no numbers", got=shown(type(value)), expected=expected) from None
     if array.size and array.dtype.kind not in "iuf":

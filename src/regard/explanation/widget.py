@@ -45,7 +45,7 @@ def figure(explanation: Explanation, name: str = "") -> str:
         rows, columns = explanation.grid
         weights = explanation.weights.reshape(rows, columns, *explanation.weights.shape[1:])
         picture, size = data_address(to_png(explanation.image)), explanation.image.shape
-        return map_figure(weights, picture, (size[1], size[0]), name, cover=_cover(explanation))
+        return map_figure(weights, picture, (size[1], size[0]), name, alt=explanation.title, cover=_cover(explanation))
     body = SVG[explanation.kind](explanation) if explanation.kind in SVG else explanation.html()
     return f'<figure class="shown"><figcaption>{name}</figcaption>{body}</figure>' if body else _empty(name)
 
@@ -80,12 +80,12 @@ def matrix_figure(
 
 
 def map_figure(
-    weights: Any, picture: str, size: tuple[int, int], name: str = "", *, title: str = "", cover: str = ""
+    weights: Any, picture: str, size: tuple[int, int], name: str = "", *, alt: str = "", cover: str = ""
 ) -> str:
     """A picture whose places show their weights [r c i j] when they are pointed at; at first, the middle one.
 
-    `picture` is its address, `size` its width and height, `name` HTML before the `title`, and `cover` the style of
-    what the grid covers of the picture.
+    `picture` is its address, `size` its width and height, `name` HTML that stands above it, `alt` says what the picture
+    is, and `cover` is the style of what the grid covers of the picture.
     """
     array = np.asarray(weights, dtype=np.float64)
     if array.ndim != 4 or not array.size:
@@ -105,9 +105,9 @@ def map_figure(
     facts = f'data-places="{rows},{columns}" data-keys="{down},{across}" data-levels="{digits}"'
     ring = f'<i style="left:{100 * (columns // 2 + 0.5) / columns:.1f}%;top:{100 * (rows // 2 + 0.5) / rows:.1f}%"></i>'
     return (
-        f'<figure class="places" {facts}><figcaption>{name}<span>{text(title)}</span></figcaption>'
+        f'<figure class="places" {facts}><figcaption>{name}</figcaption>'
         f'<div class="board" style="width:{_LARGE}px;aspect-ratio:{size[0]}/{size[1]}">'
-        f'<img src="{picture}" alt="{text(title)}"><div class="cover"{cover}>'
+        f'<img src="{picture}" alt="{text(alt)}"><div class="cover"{cover}>'
         f'<svg viewBox="0 0 {across} {down}" preserveAspectRatio="none" aria-hidden="true">{squares}</svg>{ring}</div>'
         '</div><p class="readout">point at a place: yellow is where it looks</p></figure>'
     )

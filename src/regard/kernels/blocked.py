@@ -66,8 +66,8 @@ class _Pairs:
         torch.addcmul(x if self.rational else self.one, x, x, value=-1.0, out=x)
 
 
-class _Part(NamedTuple):
-    """Some rows of some sentences and the keys that one of them may see; `number` counts the parts."""
+class _Tile(NamedTuple):
+    """Some rows of some sentences and the keys that one of them may see; `number` counts the tiles."""
 
     number: int
     sentences: slice
@@ -80,13 +80,13 @@ class _Part(NamedTuple):
         return _size(self.sentences), _size(self.rows), _size(self.span)
 
     def local(self, i: slice, j: slice) -> tuple[slice, slice, slice]:
-        """Where a block is among the scores of the part."""
+        """Where a block is among the scores of the tile."""
         row, key = self.rows.start, self.span.start
         return slice(None), slice(i.start - row, i.stop - row), slice(j.start - key, j.stop - key)
 
 
 class _Plan:
-    """What is to be done, in which order: parts that threads share, and the blocks of a part.
+    """What is to be done, in which order: tiles that threads share, and the blocks of a tile.
 
     A block holds several short sentences, or some queries and keys of a long one.
     """
@@ -116,17 +116,17 @@ class _Plan:
         self.block_queries = max(1, min(self.num_queries, pairs // self.block_keys))
         self.group = max(1, pairs // max(1, self.num_queries * self.num_keys))
 
-    def parts(self) -> list[_Part]:
-        """All parts. They depend on shapes and lengths alone, so both passes have the same."""
+    def tiles(self) -> list[_Tile]:
+        """All tiles. They depend on shapes and lengths alone, so both passes have the same."""
         size = max(self.block_queries, ROWS // max(self.num_keys, 1))
         lengths = [self.num_keys] * self.num_sentences if self.lengths is None else self.lengths.tolist()
-        parts: list[_Part] = []
+        tiles: list[_Tile] = []
         for sentences in _cut(slice(0, self.num_sentences), self.group):
             for rows in _cut(slice(0, self.num_queries), size):
                 span = self.seen(rows, slice(0, max(lengths[sentences])))
                 if span.start < span.stop:
-                    parts.append(_Part(len(parts), sentences, rows, span))
-        return parts
+                    tiles.append(_Tile(len(tiles), sentences, rows, span))
+        return tiles
 
     def seen(self, rows: slice, span: slice) -> slice:
         """The part of the keys in `span` that one of the rows may see by its position."""
@@ -135,19 +135,19 @@ class _Plan:
         stop = span.stop if self.after is None else min(span.stop, rows.stop + shift + self.after)
         return slice(start, stop)
 
-    def blocks(self, part: _Part) -> Iterator[tuple[slice, slice]]:
-        """The blocks of a part, without those that no position allows."""
-        for i in _cut(part.rows, self.block_queries):
-            for j in _cut(self.seen(i, part.span), self.block_keys):
+    def blocks(self, tile: _Tile) -> Iterator[tuple[slice, slice]]:
+        """The blocks of a tile, without those that no position allows."""
+        for i in _cut(tile.rows, self.block_queries):
+            for j in _cut(self.seen(i, tile.span), self.block_keys):
                 yield i, j
 
-    def room(self) -> Callable[[_Part, slice, slice], Tensor]:
+    def room(self) -> Callable[[_Tile, slice, slice], Tensor]:
         """Room for one block [s i j a] at a time; each thread has its own."""
         size = min(self.group, self.num_sentences) * self.block_queries * self.block_keys
         buffer = self.query.new_empty(size * self.width, dtype=self.dtype)
 
-        def block(part: _Part, i: slice, j: slice) -> Tensor:
-            shape = _size(part.sentences), _size(i), _size(j), self.width
+        def block(tile: _Tile, i: slice, j: slice) -> Tensor:
+            shape = _size(tile.sentences), _size(i), _size(j), self.width
             return buffer[: math.prod(shape)].view(shape)
 
         return block
@@ -167,52 +167,52 @@ class _Plan:
         query, keys = self.query[sentences].to(self.dtype), self.inside(self.keys, sentences)
         return _Pairs(query.contiguous(), keys.contiguous(), self.v)
 
-    def forbidden(self, part: _Part) -> Tensor | None:
-        """True where a query of the part may not attend to a key; None if all may."""
-        rows, span, found = part.rows, part.span, []
+    def forbidden(self, tile: _Tile) -> Tensor | None:
+        """True where a query of the tile may not attend to a key; None if all may."""
+        rows, span, conditions = tile.rows, tile.span, []
         if self.before is not None or self.after is not None:
             shift = self.num_keys - self.num_queries
             position = torch.arange(rows.start + shift, rows.stop + shift, device=self.query.device).unsqueeze(1)
             distance = torch.arange(span.start, span.stop, device=self.query.device) - position
-            found += [] if self.before is None else [distance < -self.before]
-            found += [] if self.after is None else [distance > self.after]
+            conditions += [] if self.before is None else [distance < -self.before]
+            conditions += [] if self.after is None else [distance > self.after]
         if self.lengths is not None:
-            found.append(self.padding(part.sentences)[:, None, span])
+            conditions.append(self.padding(tile.sentences)[:, None, span])
         if self.allowed is not None:
-            allowed = self.allowed if self.allowed.shape[0] == 1 else self.allowed[part.sentences]
-            found.append(~(allowed if allowed.shape[1] == 1 else allowed[:, rows])[:, :, span])
-        return reduce(torch.logical_or, found) if found else None
+            allowed = self.allowed if self.allowed.shape[0] == 1 else self.allowed[tile.sentences]
+            conditions.append(~(allowed if allowed.shape[1] == 1 else allowed[:, rows])[:, :, span])
+        return reduce(torch.logical_or, conditions) if conditions else None
 
-    def kept(self, part: _Part) -> Tensor | None:
-        """What dropout multiplies the weights of a part by; the same in both passes."""
+    def dropout_factors(self, tile: _Tile) -> Tensor | None:
+        """What dropout multiplies the weights of a tile by; the same in both passes."""
         if self.seed is None:
             return None
-        kept = self.query.new_zeros(part.shape, dtype=self.dtype)
+        factors = self.query.new_zeros(tile.shape, dtype=self.dtype)
         if self.dropout == 1.0:
-            return kept
-        generator = torch.Generator(self.query.device).manual_seed(self.seed + part.number)
-        return kept.bernoulli_(1.0 - self.dropout, generator=generator).div_(1.0 - self.dropout)
+            return factors
+        generator = torch.Generator(self.query.device).manual_seed(self.seed + tile.number)
+        return factors.bernoulli_(1.0 - self.dropout, generator=generator).div_(1.0 - self.dropout)
 
-    def share(self, work: Callable[[list[_Part]], Result]) -> list[Result]:
-        """`work` on all parts, by as many threads as torch may use and the size is worth."""
-        parts, threads = self.parts(), torch.get_num_threads()
-        costs = [math.prod(part.shape) * self.width for part in parts]
+    def share(self, work: Callable[[list[_Tile]], Result]) -> list[Result]:
+        """`work` on all tiles, by as many threads as torch may use and the size is worth."""
+        tiles, threads = self.tiles(), torch.get_num_threads()
+        costs = [math.prod(tile.shape) * self.width for tile in tiles]
         total, done = max(1, sum(costs)), 0
-        count = max(1, min(threads, len(parts), total // SHARE)) if self.query.is_cpu else 1
-        stripes: list[list[_Part]] = [[] for _ in range(count)]
-        for part, cost in zip(parts, costs, strict=True):  # neighbours stay together, where their middle falls
-            stripes[min(count - 1, (2 * done + cost) * count // (2 * total))].append(part)
+        count = max(1, min(threads, len(tiles), total // SHARE)) if self.query.is_cpu else 1
+        stripes: list[list[_Tile]] = [[] for _ in range(count)]
+        for tile, cost in zip(tiles, costs, strict=True):  # neighbours stay together, where their middle falls
+            stripes[min(count - 1, (2 * done + cost) * count // (2 * total))].append(tile)
             done += cost
         inference, device = torch.is_inference_mode_enabled(), self.query.device.type
 
-        def run(stripe: list[_Part]) -> Result:
+        def run(stripe: list[_Tile]) -> Result:
             torch.set_num_threads(1)  # for the operations of this thread
             with torch.inference_mode(inference), torch.no_grad(), torch.autocast(device, enabled=False):
                 return work(stripe)
 
         try:
             if count == 1:
-                return [run(parts)]
+                return [run(tiles)]
             with ThreadPoolExecutor(count) as pool:
                 return list(pool.map(run, stripes))
         finally:
@@ -236,8 +236,8 @@ def _cut(span: slice, size: int) -> Iterator[slice]:
         yield slice(start, min(start + size, span.stop))
 
 
-def _sentences(part: _Part) -> tuple[int, int]:
-    return part.sentences.start, part.sentences.stop
+def _sentences(tile: _Tile) -> tuple[int, int]:
+    return tile.sentences.start, tile.sentences.stop
 
 
 # ---------------------------------------------------------------- the two passes, as operators
@@ -261,25 +261,25 @@ def _forward(
     log_sum = query.new_full(query.shape[:2], -math.inf, dtype=plan.dtype)
     peak, total = log_sum.clone(), torch.zeros_like(log_sum)  # the highest score of a row, Σ exp(score − peak)
 
-    def work(parts: list[_Part]) -> None:
+    def work(tiles: list[_Tile]) -> None:
         room = plan.room()
-        for ends, group in groupby(parts, key=_sentences):
+        for ends, group in groupby(tiles, key=_sentences):
             pairs, content = plan.pairs(slice(*ends)), plan.inside(values, slice(*ends))
-            for part in group:
-                forbidden, kept = plan.forbidden(part), plan.kept(part)
-                scores = context.new_zeros(part.shape, dtype=plan.dtype)
-                for i, j in plan.blocks(part):
-                    scores[part.local(i, j)] = pairs.score(i, j, room(part, i, j))
+            for tile in group:
+                forbidden, factors = plan.forbidden(tile), plan.dropout_factors(tile)
+                scores = context.new_zeros(tile.shape, dtype=plan.dtype)
+                for i, j in plan.blocks(tile):
+                    scores[tile.local(i, j)] = pairs.score(i, j, room(tile, i, j))
                 scores = scores if forbidden is None else scores.masked_fill_(forbidden, -math.inf)
                 top = scores.amax(-1, keepdim=True)
                 weights = scores.sub_(top.masked_fill(top == -math.inf, 0.0)).exp_()
-                whole = weights.sum(-1, keepdim=True)
-                weights.div_(whole.masked_fill(whole == 0.0, 1.0))
-                weights = weights if kept is None else weights.mul_(kept)
-                here = part.sentences, part.rows
-                peak[here], total[here] = top.squeeze(-1), whole.squeeze(-1)
-                log_sum[here] = (top + pairs.offset + whole.log()).squeeze(-1)
-                context[here] = (weights @ content[:, part.span]).to(context.dtype)
+                sums = weights.sum(-1, keepdim=True)
+                weights.div_(sums.masked_fill(sums == 0.0, 1.0))
+                weights = weights if factors is None else weights.mul_(factors)
+                here = tile.sentences, tile.rows
+                peak[here], total[here] = top.squeeze(-1), sums.squeeze(-1)
+                log_sum[here] = (top + pairs.offset + sums.log()).squeeze(-1)
+                context[here] = (weights @ content[:, tile.span]).to(context.dtype)
 
     plan.share(work)
     return context, log_sum, peak, total
@@ -306,29 +306,29 @@ def _backward(
     to_query, to_v = torch.zeros_like(query), torch.zeros_like(plan.v)
     to_keys, to_values = (torch.zeros_like(x, dtype=plan.dtype) for x in (keys, values))
 
-    def work(parts: list[_Part]) -> list[tuple[slice, Tensor, Tensor, Tensor]]:
-        room, found = plan.room(), []
-        for ends, group in groupby(parts, key=_sentences):
+    def work(tiles: list[_Tile]) -> list[tuple[slice, Tensor, Tensor, Tensor]]:
+        room, gradients = plan.room(), []
+        for ends, group in groupby(tiles, key=_sentences):
             sentences = slice(*ends)
             pairs, content = plan.pairs(sentences), plan.inside(values, sentences)
             slope, ones = plan.v * pairs.slope, plan.v.new_ones(_size(sentences), 1, plan.block_queries)
             for_keys = torch.zeros_like(pairs.keys)  # [s 1 k a]
             for_values = content.new_zeros(content.shape)
             for_v = torch.zeros_like(plan.v)
-            for part in group:
-                forbidden, kept = plan.forbidden(part), plan.kept(part)
-                here = sentences, part.rows
+            for tile in group:
+                forbidden, factors = plan.forbidden(tile), plan.dropout_factors(tile)
+                here = sentences, tile.rows
                 upstream = grad[here].to(plan.dtype)
                 mean = (upstream * context[here]).sum(-1, keepdim=True)
-                rise = upstream @ content[:, part.span].mT  # of the loss with each weight
+                rise = upstream @ content[:, tile.span].mT  # of the loss with each weight
                 share = total[here].masked_fill(total[here] == 0.0, 1.0).reciprocal_().unsqueeze(-1)
-                rise = (rise if kept is None else rise.mul_(kept)).sub_(mean).mul_(share)
+                rise = (rise if factors is None else rise.mul_(factors)).sub_(mean).mul_(share)
                 top = peak[here].unsqueeze(-1)
                 top = (top if forbidden is None else top.masked_fill(forbidden, math.inf)).expand_as(rise)
                 weights = torch.zeros_like(rise)  # times the total
                 moment, for_query = (rise.new_zeros(*rise.shape[:2], plan.width) for _ in range(2))
-                for i, j in plan.blocks(part):
-                    at, x = part.local(i, j), room(part, i, j)
+                for i, j in plan.blocks(tile):
+                    at, x = tile.local(i, j), room(tile, i, j)
                     weight = pairs.score(i, j, x).sub_(top[at]).exp_()
                     weights[at] = weight
                     slant = weight.mul_(rise[at])  # the gradient of the scores, [s i j]
@@ -341,11 +341,11 @@ def _backward(
                 for_v += moment.sum((0, 1)).mul_(pairs.scale)
                 if pairs.rational:  # but for rounding, the gradients of a row of scores sum to 0
                     for_v += torch.dot(weights.view(-1), rise.view(-1))
-                weights = weights.mul_(share if kept is None else kept.mul_(share))
-                for_values[:, part.span] += weights.mT @ upstream
+                weights = weights.mul_(share if factors is None else factors.mul_(share))
+                for_values[:, tile.span] += weights.mT @ upstream
                 to_query[here] = for_query.mul_(slope).to(to_query.dtype)
-            found.append((sentences, for_keys.squeeze(1).mul_(slope), for_values, for_v))
-        return found
+            gradients.append((sentences, for_keys.squeeze(1).mul_(slope), for_values, for_v))
+        return gradients
 
     for sentences, for_keys, for_values, for_v in chain.from_iterable(plan.share(work)):
         to_keys[sentences] += for_keys
@@ -380,8 +380,8 @@ def _differentiate(ctx, grad, *_):  # type: ignore[no-untyped-def]
     _context, _peak, _total, query, keys, values, v, lengths, allowed = tensors
     before, after, dropout = ctx.settings  # somebody wants a second derivative
     plain = partial(plain_additive, seen=visible_keys(query, keys, lengths, allowed, before, after))
-    given = query, keys, values, v
-    return *differentiable_again(plain, given, ctx.needs_input_grad[:4], grad, dropout=dropout), *(None,) * 6
+    inputs = query, keys, values, v
+    return *differentiable_again(plain, inputs, ctx.needs_input_grad[:4], grad, dropout=dropout), *(None,) * 6
 
 
 _forward.register_autograd(_differentiate, setup_context=_remember)
@@ -458,7 +458,7 @@ def check_inputs(
 ) -> None:
     """What both kernels of additive attention are given fits together."""
     if not 0.0 <= dropout <= 1.0:
-        raise ConfigError("dropout", got=dropout, expected="0 to 1", cure="it is the share of weights to drop")
+        raise ConfigError("dropout", got=dropout, expected="0 to 1", cure="give the share of weights to drop")
     for name, tensor, axes in (("query", query, "[n q a]"), ("keys", keys, "[n k a]"), ("values", values, "[n k d]")):
         if tensor.ndim != 3:
             raise ShapeError(f"{name} has the wrong number of axes", got=list(tensor.shape), expected=axes)
@@ -480,8 +480,8 @@ def check_inputs(
             [n, k, a],
             "project query and keys to one width, and repeat one for each batch item of the other",
         ),
-        "values": (values, [n, k, values.shape[2]], "there is one value for each key"),
-        "v": (v, [a], "v has the width of query and keys"),
+        "values": (values, [n, k, values.shape[2]], "give one value for each key"),
+        "v": (v, [a], "make v as wide as query and keys"),
     }
     for name, (tensor, shape, cure) in wanted.items():
         if list(tensor.shape) != shape:
@@ -493,7 +493,7 @@ def check_inputs(
             "lengths does not fit",
             got=f"{list(lengths.shape)} of {lengths.dtype}",
             expected=f"[{n}] of whole numbers",
-            cure="lengths = (tokens != pad).sum(-1)",
+            cure="count the tokens that are not padding: (tokens != pad).sum(-1)",
         )
     if allowed is not None:
         fits = allowed.ndim == 3 and allowed.shape[0] in (1, n) and allowed.shape[1] in (1, q) and allowed.shape[2] == k
@@ -502,5 +502,5 @@ def check_inputs(
                 "allowed does not fit",
                 got=f"{list(allowed.shape)} of {allowed.dtype}",
                 expected=f"[{n} or 1, {q} or 1, {k}] of torch.bool",
-                cure="True means: may attend",
+                cure="pass a tensor of bools in which True means: may attend",
             )

@@ -50,15 +50,15 @@ def differentiable_again(
     if dropout > 0.0:
         raise RegardError(
             "a second derivative through fused attention with dropout is not there: its noise cannot be drawn again",
-            cure="impl='reference', or no dropout",
+            cure="use impl='reference', or no dropout",
         )
     graph = torch.is_grad_enabled()
     with torch.enable_grad():
         aliases = [x.view_as(x) for x in inputs]  # one tensor may be given twice, and has a gradient at each place
         wanted = [alias for alias, need in zip(aliases, needed, strict=True) if need]
         context = attention(*aliases)
-    found = iter(torch.autograd.grad(context, wanted, grad, create_graph=graph, allow_unused=True))
-    return [next(found) if need else None for need in needed]
+    gradients = iter(torch.autograd.grad(context, wanted, grad, create_graph=graph, allow_unused=True))
+    return [next(gradients) if need else None for need in needed]
 
 
 def with_second_derivative(
@@ -115,8 +115,8 @@ class _Twice(torch.autograd.Function):
         inputs, needed = ctx.saved_tensors, ctx.needs_input_grad[3:]
         if not _by_plain_operations(grad, ctx.dropout):
             return as_fused_kernels_read(grad), None, None, *(None for _ in inputs)
-        found = differentiable_again(ctx.plain, inputs, needed, grad, dropout=ctx.dropout)
-        return grad, None, None, *found
+        gradients = differentiable_again(ctx.plain, inputs, needed, grad, dropout=ctx.dropout)
+        return grad, None, None, *gradients
 
 
 def as_fused_kernels_read(x: Tensor) -> Tensor:

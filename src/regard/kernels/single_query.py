@@ -322,7 +322,9 @@ def fused_single_dot(
     if query.shape[1] != 1:
         reasons.append(f"there are {query.shape[1]} queries, not one")
     if reasons:
-        raise ImplementationUnavailable("fused_single_dot cannot run here: " + "; ".join(reasons), cure="impl='sdpa'")
+        raise ImplementationUnavailable(
+            "fused_single_dot cannot run here: " + "; ".join(reasons), cure="use impl='sdpa'"
+        )
     before, after = (EVERYWHERE, EVERYWHERE) if window is None else (min(side, EVERYWHERE) for side in sides(window))
     after = 0 if causal and window is not None else after  # one query is the last, and has no later keys
     context, _ = _dot_forward(query, keys, values, lengths, allowed, before, after, float(scale))

@@ -158,19 +158,19 @@ def _raise(
 def _scores(
     queries, keys, v, raised_q, raised_k, scales, facts, peaks_q, peaks_k, scores, lengths,
     stride_qn, stride_q, stride_kn, stride_k, num_queries, num_keys, features, groups, shift, before, after,
-    tiles_q, tiles_k, num_tiles, several,
+    tiles_q, tiles_k, num_tiles, tiles_per_program,
     has_lengths: tl.constexpr, rest: tl.constexpr, careful: tl.constexpr, strict: tl.constexpr,
     block_q: tl.constexpr, block_k: tl.constexpr, padded_groups: tl.constexpr,
 ):  # fmt: skip
     """Tiles of scores [rows, columns], true up to rounding; a tile that nobody may see is left as it is.
 
     A program goes the near way, or leaves a note that it cannot; `rest` looks for the note and goes the other ways. In
-    one kernel they would take each other's registers. A program has `several` tiles: of those of `rest`, which mostly
-    have nothing to do, there need not be many.
+    one kernel they would take each other's registers. A program has `tiles_per_program` tiles: of those of `rest`,
+    which mostly have nothing to do, there need not be many.
     """
     step_q, step_k = tiles_q * block_q, tiles_k * block_k
-    start = tl.program_id(0) * several
-    end = tl.minimum(start + several, num_tiles)
+    start = tl.program_id(0) * tiles_per_program
+    end = tl.minimum(start + tiles_per_program, num_tiles)
     if rest:
         end = tl.where(tl.load(facts + 2) > 0.0, end, start)
     for number in range(start, end):

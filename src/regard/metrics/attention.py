@@ -61,13 +61,13 @@ def alignment_error_rate(links: Collection[Link], sure: Collection[Link], possib
     >>> alignment_error_rate({(0, 0), (1, 2), (2, 1)}, sure={(0, 0), (1, 1)}, possible={(1, 2)})
     0.4
     """
-    for name, given in (("links", links), ("sure", sure), ("possible", possible)):
-        if wrong := [link for link in given if not isinstance(link, tuple) or len(link) < 2]:
+    for name, pairs in (("links", links), ("sure", sure), ("possible", possible)):
+        if wrong := [link for link in pairs if not isinstance(link, tuple) or len(link) < 2]:
             raise ConfigError(f"{name} must hold pairs", got=repr(wrong[0]), expected="(target, source)")
-    found, certain = set(links), set(sure)
+    predicted, certain = set(links), set(sure)
     allowed = certain | set(possible)
-    total = len(found) + len(certain)
-    return (total - len(found & certain) - len(found & allowed)) / total if total else 0.0
+    total = len(predicted) + len(certain)
+    return (total - len(predicted & certain) - len(predicted & allowed)) / total if total else 0.0
 
 
 def _checked(weights: NDArray[Any]) -> NDArray[np.float64]:

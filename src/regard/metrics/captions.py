@@ -57,11 +57,13 @@ def score_captions(
         raise ConfigError("unknown metric", got=repr(unknown[0]), expected=f"some of {', '.join(METRICS)}")
     judged = Judged({}, {}, {})
     if "bleu" in metrics:
-        found = caption_bleu(hypotheses, references)
-        judged.figures.update({f"bleu_{n}": value for n, value in enumerate(found.plain, 1)})
-        judged.figures.update({f"bleu_{n}_brevity": value for n, value in enumerate(found.penalised, 1)})
-        judged.figures["brevity"] = found.brevity
-        judged.signatures.update({"bleu": found.signature + "|bp:no", "bleu_brevity": found.signature + "|bp:closest"})
+        measured = caption_bleu(hypotheses, references)
+        judged.figures.update({f"bleu_{n}": value for n, value in enumerate(measured.plain, 1)})
+        judged.figures.update({f"bleu_{n}_brevity": value for n, value in enumerate(measured.penalised, 1)})
+        judged.figures["brevity"] = measured.brevity
+        judged.signatures.update(
+            {"bleu": measured.signature + "|bp:no", "bleu_brevity": measured.signature + "|bp:closest"}
+        )
     for name, measure in _MEASURES.items():
         if name not in metrics:
             continue
@@ -83,17 +85,17 @@ def caption_bleu(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tok
     >>> [round(value, 4) for value in found.plain]
     [85.7143, 75.5929, 61.1421, 48.8923]
     """
-    found = tokenized_bleu(hypotheses, references, max_order=ORDER)
+    measured = tokenized_bleu(hypotheses, references, max_order=ORDER)
     plain, logs = [], 0.0
-    for n, precision in enumerate(found.precisions, 1):
+    for n, precision in enumerate(measured.precisions, 1):
         logs += math.log(precision / 100) if precision else -math.inf
         plain.append(100 * math.exp(logs / n))
-    penalised = tuple(found.brevity * value for value in plain)
-    signature = found.signature.replace("|order:4", "|order:1-4")
+    penalised = tuple(measured.brevity * value for value in plain)
+    signature = measured.signature.replace("|order:4", "|order:1-4")
     if _is_lower(hypotheses) and all(map(_is_lower, references)):
         signature = signature.replace("|case:mixed", "|case:lc")  # letters were made small before
-    lengths = found.hypothesis_length, found.reference_length
-    return CaptionBleu(tuple(plain), penalised, found.brevity, *lengths, signature)
+    lengths = measured.hypothesis_length, measured.reference_length
+    return CaptionBleu(tuple(plain), penalised, measured.brevity, *lengths, signature)
 
 
 def _is_lower(lines: Sequence[Tokens]) -> bool:
@@ -122,15 +124,15 @@ def cider(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]]) 
     500.0
     """
     tokenized_bleu(hypotheses, references)  # for its checks
-    grams = [[_grams(reference) for reference in several] for several in references]
+    grams = [[_grams(reference) for reference in picture_references] for picture_references in references]
     seen: Counter[Gram] = Counter()
-    for several in grams:
-        seen.update(set().union(*several))
+    for picture_grams in grams:
+        seen.update(set().union(*picture_grams))
     pictures = math.log(len(references))
     scores = []
-    for hypothesis, several in zip(hypotheses, grams, strict=True):
+    for hypothesis, picture_grams in zip(hypotheses, grams, strict=True):
         mine = _vector(_grams(hypothesis), seen, pictures)
-        alike = [_alike(mine, _vector(reference, seen, pictures)) for reference in several]
+        alike = [_alike(mine, _vector(reference, seen, pictures)) for reference in picture_grams]
         scores.append(10 * sum(alike) / len(alike))
     mean = 100 * sum(scores) / len(scores)
     return Measured(mean, _signature("cider-d", references, f"n:{ORDER}|sigma:{_SIGMA:g}|df:references"))
@@ -144,7 +146,7 @@ def _vector(grams: Counter[Gram], seen: Counter[Gram], pictures: float) -> _Vect
     weights: list[dict[Gram, float]] = [{} for _ in range(ORDER)]
     for gram, count in grams.items():
         weights[len(gram) - 1][gram] = count * (pictures - math.log(max(1, seen[gram])))
-    norms = [math.sqrt(sum(value**2 for value in part.values())) for part in weights]
+    norms = [math.sqrt(sum(value**2 for value in order_weights.values())) for order_weights in weights]
     return _Vector(weights, norms, sum(count for gram, count in grams.items() if len(gram) == 2))
 
 
@@ -168,10 +170,13 @@ def meteor(hypotheses: Sequence[Tokens], references: Sequence[Sequence[Tokens]])
         raise ImplementationUnavailable(f"METEOR 1.5 cannot run here: {why}", cure=cure)
     tokenized_bleu(hypotheses, references)  # for its checks
     program = require("pycocoevalcap.meteor.meteor", extra="captions").Meteor()
-    found = {number: [" ".join(tokens)] for number, tokens in enumerate(hypotheses)}
-    wanted = {number: [" ".join(tokens) for tokens in several] for number, several in enumerate(references)}
+    outputs = {number: [" ".join(tokens)] for number, tokens in enumerate(hypotheses)}
+    wanted = {
+        number: [" ".join(tokens) for tokens in picture_references]
+        for number, picture_references in enumerate(references)
+    }
     try:
-        score, _ = program.compute_score(wanted, found)
+        score, _ = program.compute_score(wanted, outputs)
     finally:
         for stream in (program.meteor_p.stdin, program.meteor_p.stdout, program.meteor_p.stderr):
             stream.close()
@@ -193,7 +198,7 @@ def reason_against_meteor() -> str | None:
 def _signature(name: str, references: Sequence[Sequence[Tokens]], parts: str) -> str:
     from regard import __version__
 
-    numbers = {len(several) for several in references}
+    numbers = {len(picture_references) for picture_references in references}
     count = numbers.pop() if len(numbers) == 1 else "var"
     return f"{name}|nrefs:{count}|tok:given|{parts}|version:regard-{__version__}"
 

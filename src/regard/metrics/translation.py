@@ -59,13 +59,13 @@ def bleu(
     if tokenize not in metric.TOKENIZERS:
         raise ConfigError("tokenize", got=repr(tokenize), expected=f"one of {', '.join(sorted(metric.TOKENIZERS))}")
     judge = metric(tokenize=tokenize, lowercase=lower)
-    found = judge.corpus_score(list(hypotheses), _streams(references))
+    result = judge.corpus_score(list(hypotheses), _streams(references))
     return Bleu(
-        min(found.score, 100.0),  # rounding can lift it above
-        tuple(found.precisions),
-        found.bp,
-        found.sys_len,
-        found.ref_len,
+        min(result.score, 100.0),  # rounding can lift it above
+        tuple(result.precisions),
+        result.bp,
+        result.sys_len,
+        result.ref_len,
         str(judge.get_signature()),
     )
 
@@ -80,8 +80,8 @@ def chrf(
     """
     _check(hypotheses, references)
     judge = require("sacrebleu", extra="text").metrics.CHRF(word_order=word_order, lowercase=lower)
-    found = judge.corpus_score(list(hypotheses), _streams(references))
-    return Chrf(found.score, str(judge.get_signature()))
+    result = judge.corpus_score(list(hypotheses), _streams(references))
+    return Chrf(result.score, str(judge.get_signature()))
 
 
 def tokenized_bleu(
@@ -97,16 +97,17 @@ def tokenized_bleu(
     """
     _check(hypotheses, references, tokens=True)
     if max_order < 1:
-        raise ConfigError("max_order", got=max_order, expected="1 or more", cure="BLEU is of order 4")
+        raise ConfigError("max_order", got=max_order, expected="1 or more", cure="use 4, the order of BLEU")
     matches, totals = [0] * max_order, [0] * max_order
     hypothesis_length = reference_length = 0
-    for hypothesis, several in zip(hypotheses, references, strict=True):
+    for hypothesis, sentence_references in zip(hypotheses, references, strict=True):
         if lower:
-            hypothesis, several = _lowered(hypothesis), [_lowered(reference) for reference in several]
+            hypothesis = _lowered(hypothesis)
+            sentence_references = [_lowered(reference) for reference in sentence_references]
         hypothesis_length += len(hypothesis)
-        reference_length += _closest(len(hypothesis), several)
+        reference_length += _closest(len(hypothesis), sentence_references)
         for order in range(max_order):
-            matched, total = _clipped(hypothesis, several, order + 1)
+            matched, total = _clipped(hypothesis, sentence_references, order + 1)
             matches[order] += matched
             totals[order] += total
     brevity = _brevity(hypothesis_length, reference_length)
@@ -202,7 +203,7 @@ def _streams(references: Sequence[Sequence[str]]) -> list[list[str | None]]:
 def _signature(references: Sequence[Sequence[Tokens]], lower: bool, max_order: int) -> str:
     from regard import __version__
 
-    numbers = {len(several) for several in references}
+    numbers = {len(sentence_references) for sentence_references in references}
     count = numbers.pop() if len(numbers) == 1 else "var"
     case = "lc" if lower else "mixed"
     return f"nrefs:{count}|case:{case}|eff:no|tok:given|smooth:none|order:{max_order}|version:regard-{__version__}"
@@ -217,28 +218,30 @@ def _check(hypotheses: Sequence[Any], references: Sequence[Sequence[Any]], *, to
         if isinstance(lists, str):
             raise RegardError(f"{name} must be a list", got="a string", expected="one entry for each sentence")
     if not len(hypotheses):
-        raise RegardError("there are no hypotheses", cure="a score needs at least one sentence")
+        raise RegardError("there are no hypotheses", cure="give at least one sentence")
     if len(hypotheses) != len(references):
         raise RegardError(
             "hypotheses and references differ in number",
             got=f"{len(hypotheses)} and {len(references)}",
             expected="a list of references for each hypothesis",
-            cure="with one reference each: [[reference] for reference in references]",
+            cure="write [[reference] for reference in references] if there is one for each",
         )
-    for sentence, (hypothesis, several) in enumerate(zip(hypotheses, references, strict=True)):
-        if isinstance(several, str) or (tokens and any(isinstance(reference, str) for reference in several)):
+    for sentence, (hypothesis, sentence_references) in enumerate(zip(hypotheses, references, strict=True)):
+        if isinstance(sentence_references, str) or (
+            tokens and any(isinstance(reference, str) for reference in sentence_references)
+        ):
             raise RegardError(
                 f"references[{sentence}] must be a list of references",
-                got="a string" if isinstance(several, str) else "a list of strings",
+                got="a string" if isinstance(sentence_references, str) else "a list of strings",
                 expected="lists of tokens in a list" if tokens else "strings in a list",
-                cure="with one reference each: [[reference] for reference in references]",
+                cure="write [[reference] for reference in references] if there is one for each",
             )
-        if not len(several):
+        if not len(sentence_references):
             raise RegardError(f"references[{sentence}] is empty", expected="one reference or more")
-        for text in (hypothesis, *several):
+        for text in (hypothesis, *sentence_references):
             if isinstance(text, str) == tokens:
                 raise RegardError(
                     f"sentence {sentence} is not {'a list of tokens' if tokens else 'text'}",
                     got=repr(text),
-                    cure="text.split(), or use bleu" if tokens else "' '.join(tokens), or use tokenized_bleu",
+                    cure="pass text.split(), or use bleu" if tokens else "pass ' '.join(tokens), or use tokenized_bleu",
                 )

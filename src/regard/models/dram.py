@@ -35,7 +35,7 @@ from regard.models.glimpse import (
 )
 from regard.nn.retina import glimpse, prepare
 
-Side = Annotated[int, Range(least=4, most=2**14, cure="three convolutions need as many pixels")]
+Side = Annotated[int, Range(least=4, most=2**14, cure="use 4 pixels or more, which three convolutions need")]
 
 
 @dataclass(frozen=True)

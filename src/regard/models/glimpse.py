@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from regard.base.ranges import Range
 
-Sigma = Annotated[float, Range(above=0, least=1e-6, cure="0.03 to 0.3 is usual")]
+Sigma = Annotated[float, Range(above=0, least=1e-6, cure="use 0.03 to 0.3")]
 Start = Literal["centre", "random", "learned"]
 
 

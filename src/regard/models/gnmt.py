@@ -19,7 +19,7 @@ from regard.models.translator import EncodedSource, Translated, Translator
 from regard.nn import Bidirectional, Dropout, LSTMState, build_attention, padding, run_lstm
 from regard.score import Prepared
 
-_NARROW = "the input of the second layer is two directions wide; a number beyond all layers means no residuals"
+_NARROW = "use 3 or more, as the second layer reads two directions; a number beyond all layers means no residuals"
 ResidualFrom = Annotated[int, Range(least=3, cure=_NARROW)]
 
 

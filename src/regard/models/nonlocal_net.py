@@ -11,7 +11,8 @@ from torch import Tensor
 from regard.attention import trace
 from regard.base import ConfigError, ShapeError
 from regard.base.ranges import Few, Natural, OneOf
-from regard.models.resnet import ResNet, ResNetConfig, at_rest
+from regard.models.resnet import ResNet, ResNetConfig
+from regard.nn.evaluating import evaluating
 from regard.nn.nonlocal_block import KINDS, NonLocal
 
 
@@ -63,9 +64,9 @@ class NonLocalNet(ResNet):
         height, width = images.shape[-2:]
         if wrong := [place for place in places if not (0 <= place[0] < height and 0 <= place[1] < width)]:
             raise ShapeError("a place is outside the picture", got=wrong[0], expected=f"within {height} × {width}")
-        with at_rest(self), trace(self) as seen:
+        with evaluating(self), trace(self) as seen:
             self(images)
-        found = {}
+        weights_by_block = {}
         for name, record in seen.items():
             block = self.get_submodule(name.removesuffix(".attention"))
             assert isinstance(block, NonLocal)
@@ -74,14 +75,14 @@ class NonLocalNet(ResNet):
             rows = [row // step * across + column // step for row, column in places]
             grid = block.key_shape(-(-height // step), across)
             weights = torch.from_numpy(record.weights[:, rows])
-            found[name.removesuffix(".attention")] = weights.reshape(len(images), len(rows), *grid)
-        return found
+            weights_by_block[name.removesuffix(".attention")] = weights.reshape(len(images), len(rows), *grid)
+        return weights_by_block
 
 
 def _check(config: NonLocalConfig) -> None:
     most = (config.depth - 2) // 6
     if not 1 <= config.blocks <= most:
-        cure = "stages=() is the plain twin"
+        cure = "set stages=() for the plain twin"
         raise ConfigError("blocks", got=config.blocks, expected=f"1 to {most}, as many as a stage has", cure=cure)
     if strange := [stage for stage in config.stages if stage not in (1, 2, 3)]:
         raise ConfigError("stages", got=strange[0], expected="some of 1, 2, 3")

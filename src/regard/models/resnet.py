@@ -1,7 +1,6 @@
 """ResNet for small pictures: He et al. 2016, arXiv 1512.03385, section 4.2. The plain twin of senet and nonlocal."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -110,18 +109,6 @@ class ResNet(nn.Module):
             x = stage(x)
         logits: Tensor = self.to_logits(x.mean((2, 3)))
         return Classified(logits.unsqueeze(1))
-
-
-@contextmanager
-def at_rest(model: nn.Module) -> Iterator[None]:
-    """The model in evaluation, without gradients; as it was after."""
-    training = model.training
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        model.train(training)
 
 
 def convolution(channels: int, width: int, *, stride: int = 1) -> nn.Conv2d:

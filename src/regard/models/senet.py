@@ -8,7 +8,8 @@ from torch import Tensor
 
 from regard.attention import trace
 from regard.base.ranges import Count
-from regard.models.resnet import ResNet, ResNetConfig, at_rest
+from regard.models.resnet import ResNet, ResNetConfig
+from regard.nn.evaluating import evaluating
 from regard.nn.squeeze import SqueezeExcitation
 
 
@@ -49,6 +50,6 @@ class SENet(ResNet):
 
     def gates(self, images: Float[Tensor, "b c h w"]) -> dict[str, Tensor]:
         """The gates [b channels] of each block, by name: `stages.0.2` is the third block of the first stage."""
-        with at_rest(self), trace(self) as seen:
+        with evaluating(self), trace(self) as seen:
             self(images)
         return {name.removesuffix(".gate"): torch.from_numpy(record.weights[:, 0]) for name, record in seen.items()}

@@ -173,7 +173,7 @@ class ShowAttendTell(nn.Module):
                 "features have the wrong width",
                 got=features.shape[-1],
                 expected=self.config.feature_dim,
-                cure="model.feature_dim is what the encoder gives for a place",
+                cure="set model.feature_dim to what the encoder gives for a place",
             )
         values: Tensor = self.feature_dropout(features.to(dtype))
         if self.project is not None:
@@ -348,7 +348,7 @@ def _captions_each(features: Shaped[Tensor, "..."], inputs: Int[Tensor, "b t"]) 
 
 def _check(config: ShowAttendTellConfig) -> None:
     if config.encoder is None and config.encoder_frozen:
-        cure = "task.finetune=true puts the encoder into the model"
+        cure = "set task.finetune=true, which puts the encoder into the model"
         raise ConfigError("model.encoder_frozen", got=config.encoder_frozen, expected="0 without an encoder", cure=cure)
 
 

@@ -3,6 +3,7 @@
 from regard.nn.attentions import build_attention
 from regard.nn.dropout import Dropout
 from regard.nn.efficientnet import Backbone, EfficientNetLite0, Encoder, Features, Patches, efficientnet_lite0
+from regard.nn.evaluating import device_of, evaluating
 from regard.nn.loss import token_divergence, token_loss
 from regard.nn.nonlocal_block import NonLocal
 from regard.nn.output import DeepOutput
@@ -52,7 +53,9 @@ __all__ = [
     "StepLinear",
     "baseline_error",
     "build_attention",
+    "device_of",
     "efficientnet_lite0",
+    "evaluating",
     "final_output",
     "gru_step",
     "leave_one_out",

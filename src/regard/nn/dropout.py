@@ -20,5 +20,5 @@ class Dropout(nn.Dropout):
         if not 0 < dropped < 2**16 or x.device.type != "cpu" or torch.compiler.is_compiling():
             return super().forward(x)
         chance = torch.empty((x.numel() + 3) // 4, dtype=torch.long).random_(-(2**63), None)
-        kept = chance.view(torch.int16)[: x.numel()].view(x.shape) >= dropped - 2**15
-        return x * kept.to(x.dtype).mul_(2**16 / (2**16 - dropped))
+        survives = chance.view(torch.int16)[: x.numel()].view(x.shape) >= dropped - 2**15
+        return x * survives.to(x.dtype).mul_(2**16 / (2**16 - dropped))

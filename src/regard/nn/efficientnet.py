@@ -76,23 +76,23 @@ class Backbone(nn.Module):
         super().__init__()
         self.module, self.channels = module, channels
         for name, numbers in (("mean", mean), ("scale", scale)):
-            several = [numbers] * 3 if isinstance(numbers, int | float) else numbers
-            self.register_buffer(name, torch.tensor(list(several)).view(3, 1, 1), persistent=False)
+            by_channel = [numbers] * 3 if isinstance(numbers, int | float) else numbers
+            self.register_buffer(name, torch.tensor(list(by_channel)).view(3, 1, 1), persistent=False)
         self.mean: Tensor
         self.scale: Tensor
         self._hold_statistics()
 
     def forward(self, images: Float[Tensor, "b 3 h w"]) -> Features:
         """Vectors of all places."""
-        found = self.module((images - self.mean) / self.scale)
-        if not isinstance(found, Tensor) or found.ndim != 4 or found.shape[1] != self.channels:
+        maps = self.module((images - self.mean) / self.scale)
+        if not isinstance(maps, Tensor) or maps.ndim != 4 or maps.shape[1] != self.channels:
             raise ShapeError(
                 "the backbone gives no map of features",
-                got=list(found.shape) if isinstance(found, Tensor) else type(found).__name__,
+                got=list(maps.shape) if isinstance(maps, Tensor) else type(maps).__name__,
                 expected=f"[b {self.channels} h w]",
                 cure="cut off pooling and classifier, and say how many channels are left",
             )
-        return Features(found.flatten(2).mT, (found.shape[2], found.shape[3]))
+        return Features(maps.flatten(2).mT, (maps.shape[2], maps.shape[3]))
 
     def train(self, mode: bool = True) -> "Backbone":
         """Training or not, but for batch normalisation."""
@@ -206,7 +206,7 @@ class EfficientNetLite0(nn.Module):
         if classes is not None and stage != TOP:
             raise ConfigError("EfficientNetLite0 classes", got=f"stage {stage}", expected=f"stage {TOP}")
         if not 0 <= frozen <= stage:
-            cure = "the last stage learns, or none does"
+            cure = "lower frozen, or raise stage"
             raise ConfigError("EfficientNetLite0 frozen", got=frozen, expected=f"0 to {stage}, the stage", cure=cure)
         self.stage, self.frozen = stage, frozen
         self.stem, self.stem_norm = SameConv(3, STEM, 3, stride=2), _norm(STEM)
@@ -222,8 +222,8 @@ class EfficientNetLite0(nn.Module):
         self.classifier = None if classes is None else nn.Linear(HEAD, classes)
         self.channels = HEAD if stage == TOP else inside
         self._still = sum(repeats for _, _, repeats, _, _ in STAGES[: max(frozen - 1, 0)])  # blocks that do not learn
-        for part in [self.stem, self.stem_norm, *self.blocks[: self._still]] if frozen else []:
-            part.requires_grad_(False)
+        for layer in [self.stem, self.stem_norm, *self.blocks[: self._still]] if frozen else []:
+            layer.requires_grad_(False)
 
     def forward(self, images: Float[Tensor, "b 3 h w"]) -> Float[Tensor, "..."]:
         """[b channels h/stride w/stride], rounded up; pictures are normalised already."""
@@ -258,7 +258,7 @@ def load_published(module: EfficientNetLite0, path: str | PathLike[str]) -> None
         renamed = {_renamed(name): tensor for name, tensor in stored.items()}
     except Exception as error:  # pickle knows no one error for a broken file
         got = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-        cure = f"{WEIGHTS.name} is the published file"
+        cure = f"use the published file, {WEIGHTS.name}"
         raise RegardError(f"{path}: no weights of EfficientNet-Lite0", got=got, cure=cure) from error
     wanted = module.state_dict()
     missing = [name for name in wanted if name not in renamed]

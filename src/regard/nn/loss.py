@@ -26,7 +26,7 @@ def token_loss(
     tensor(0.6931)
     """
     if not 0 <= smoothing < 1:
-        raise ConfigError("smoothing", got=smoothing, expected="0 ≤ smoothing < 1", cure="the paper takes 0.1")
+        raise ConfigError("smoothing", got=smoothing, expected="0 ≤ smoothing < 1", cure="use 0.1, as the paper does")
     if logits.shape[:-1] != targets.shape:
         raise ShapeError(
             "logits and targets do not fit",
@@ -79,15 +79,15 @@ class _TokenLoss(torch.autograd.Function):
         logits, places, real, log_sum = ctx.saved_tensors
         each = (outer * real).unsqueeze(1)  # [n 1], 0 for what is ignored
         gradient, size = torch.empty_like(logits), _rows(logits)
-        whole = (part.split(size) for part in (logits, gradient, log_sum.unsqueeze(1), each))
-        for block, out, total, factor in zip(*whole, strict=True):
-            part = out if out.dtype == total.dtype else torch.empty_like(block, dtype=total.dtype)
-            torch.sub(block, total, out=part).exp_()
+        blocks = (tensor.split(size) for tensor in (logits, gradient, log_sum.unsqueeze(1), each))
+        for block, out, total, factor in zip(*blocks, strict=True):
+            shares = out if out.dtype == total.dtype else torch.empty_like(block, dtype=total.dtype)
+            torch.sub(block, total, out=shares).exp_()
             if ctx.smoothing:
-                part.sub_(ctx.smoothing / logits.shape[1])
-            part.mul_(factor)
-            if part is not out:
-                out.copy_(part)
+                shares.sub_(ctx.smoothing / logits.shape[1])
+            shares.mul_(factor)
+            if shares is not out:
+                out.copy_(shares)
         gradient.scatter_add_(1, places, (-(1 - ctx.smoothing) * each).to(gradient.dtype))
         return gradient, None, None, None
 

@@ -73,7 +73,9 @@ class MovingBaseline(nn.Module):
     def __init__(self, *, decay: float = 0.9, start: float = 0.0) -> None:
         super().__init__()
         if not 0 <= decay < 1:
-            raise ConfigError("MovingBaseline decay", got=decay, expected="0 ≤ decay < 1", cure="0.9 is usual")
+            raise ConfigError(
+                "MovingBaseline decay", got=decay, expected="0 ≤ decay < 1", cure="use 0.9, a usual value"
+            )
         self.decay = decay
         self.register_buffer("value", torch.tensor(float(start)))
 

@@ -55,7 +55,7 @@ class StepLinear:
         """The next step."""
         step = next(self._steps, None)
         if step is None:
-            raise RegardError("there are no more steps", cure="StepLinear(…, shape=(steps, rows)) takes their number")
+            raise RegardError("there are no more steps", cure="give their number: StepLinear(…, shape=(steps, rows))")
         weight, bias = self._plain
         bias = bias[step] if bias is not None and bias.ndim == 3 else bias
         x = x.to(weight.dtype)

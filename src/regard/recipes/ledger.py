@@ -49,8 +49,8 @@ def variants(name: str) -> list[str]:
     short = name.replace("/", "_")
     folder = files("regard") / "recipes" / "results"
     stems = sorted(path.name.removesuffix(".json") for path in folder.iterdir() if path.name.endswith(".json"))
-    found = [name + stem.removeprefix(short) for stem in stems if stem.startswith(f"{short}@")]
-    return ([name] if short in stems else []) + found
+    variant_names = [name + stem.removeprefix(short) for stem in stems if stem.startswith(f"{short}@")]
+    return ([name] if short in stems else []) + variant_names
 
 
 def figure(name: str, column: Column, *, split: str | None = None) -> str | None:
@@ -208,8 +208,8 @@ def _means(summary: Mapping[str, Mapping[str, float | None]], column: Column) ->
     if any(key not in summary for key in column.keys):
         return None
     parts = [summary[key] for key in column.keys]
-    means = " / ".join(f"{part['mean']:.{column.decimals}f}" for part in parts)
-    spreads = " / ".join(f"{part['spread']:.{column.decimals}f}" for part in parts if part["spread"] is not None)
+    means = " / ".join(f"{cell['mean']:.{column.decimals}f}" for cell in parts)
+    spreads = " / ".join(f"{cell['spread']:.{column.decimals}f}" for cell in parts if cell["spread"] is not None)
     return means + (f" ± {spreads}" if spreads else "")
 
 

@@ -11,6 +11,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from regard.base import (
+    RESTORE,
     ConfigError,
     RegardError,
     check_settings,
@@ -32,7 +33,7 @@ from regard.train import Train
 
 RECIPE = "recipe.json"
 FORMAT = 1
-RESTORE = "restore it, or train anew"
+RENAMED = {"walks": "rollouts"}  # settings of tasks in the recipes of earlier versions, and their names now
 _OF_TORCH = (ValueError, TypeError, ArithmeticError, RuntimeError, AssertionError, MemoryError)  # on sizes
 
 
@@ -67,7 +68,7 @@ class Recipe:
 def find_recipe(name: str, menu: dict[str, Callable[[], Recipe]]) -> Recipe:
     """The recipe of this name, or an error that says which name was meant."""
     if name not in menu:
-        near = did_you_mean(name, menu) or "`regard list` names them all"
+        near = did_you_mean(name, menu) or "run `regard list` to see them all"
         raise ConfigError(f"there is no recipe {name!r}", cure=near)
     return replace(menu[name](), name=name)
 
@@ -116,7 +117,7 @@ def build_model(recipe: Recipe, task: StoredTask) -> nn.Module:
     except RegardError:
         raise
     except _OF_TORCH as error:
-        cure = "look at the settings model.…"
+        cure = "change the settings model.…"
         raise ConfigError("there is no model of these sizes", got=first_line(error), cure=cure) from error
 
 
@@ -164,8 +165,9 @@ def load_recipe(folder: Path) -> Recipe:
     try:
         paper = _paper(str(content.get("paper", "")))
         content["model"] = from_json(paper.config, content.get("model"), where="model.")
-        entry = _stored_task(task_name, content.get("task"))
-        content["task"] = from_json(entry.config, content.get("task"), where="task.")
+        settings = _renamed(content.get("task"))
+        entry = _stored_task(task_name, settings)
+        content["task"] = from_json(entry.config, settings, where="task.")
         return trusted(from_json(Recipe, content), signed)  # type: ignore[no-any-return]
     except RegardError as error:
         raise RegardError(f"{path} is no recipe: {error}") from error
@@ -174,6 +176,13 @@ def load_recipe(folder: Path) -> Recipe:
 def load_task(folder: Path, recipe: Recipe) -> Any:
     """The task of a run folder; its data is read only when asked for."""
     return recipe.entry.task.load(folder, recipe.task)
+
+
+def _renamed(settings: Any) -> Any:
+    """The settings of a task under the names that they have now."""
+    if not isinstance(settings, dict):
+        return settings
+    return {RENAMED.get(name, name): value for name, value in settings.items()}
 
 
 def _stored_task(name: object, settings: Any) -> TaskEntry:

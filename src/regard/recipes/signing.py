@@ -97,12 +97,12 @@ def _key(*, new: bool) -> bytes | None:
 def _make(path: Path) -> None:
     """A key that only this user may read; of two processes that make one at once, the first wins."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = part_beside(path)
-    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    unfinished = part_beside(path)
+    handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with open(handle, "wb") as file:
             file.write(secrets.token_bytes(_BYTES))
         with suppress(FileExistsError):
-            os.link(part, path)
+            os.link(unfinished, path)
     finally:
-        part.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)

@@ -54,7 +54,7 @@ class Additive(Score):
     def prepare(self, keys: Tensor) -> Prepared:
         """U k_j: [*b k hidden_dim]."""
         width = self.to_keys.in_features
-        check_width("keys", keys, width, cure="Additive(query_dim, key_dim, hidden_dim) takes the key width second")
+        check_width("keys", keys, width, cure="give the key width second: Additive(query_dim, key_dim, hidden_dim)")
         check_type("keys", keys, self.to_keys.weight)
         return Prepared(self.to_keys(keys))
 
@@ -70,7 +70,7 @@ class Additive(Score):
     def as_additive(self, query: Tensor, keys: Tensor) -> AdditiveForm:
         """W q_i beside the prepared keys."""
         width = self.to_query.in_features
-        check_width("query", query, width, cure="Additive(query_dim, key_dim, hidden_dim) takes the query width first")
+        check_width("query", query, width, cure="give the query width first: Additive(query_dim, key_dim, hidden_dim)")
         check_type("query", query, self.to_query.weight)
         return AdditiveForm(self.to_query(query), keys, self.v.to(keys.dtype))
 
@@ -99,7 +99,7 @@ class Concat(Score):
     def prepare(self, keys: Tensor) -> Prepared:
         """W_k k_j: [*b k hidden_dim]."""
         check_width(
-            "keys", keys, self.key_dim, cure="Concat(query_dim, key_dim, hidden_dim) takes the key width second"
+            "keys", keys, self.key_dim, cure="give the key width second: Concat(query_dim, key_dim, hidden_dim)"
         )
         check_type("keys", keys, self.weight)
         return Prepared(keys @ self.weight[:, self.query_dim :].mT)
@@ -116,7 +116,7 @@ class Concat(Score):
     def as_additive(self, query: Tensor, keys: Tensor) -> AdditiveForm:
         """W_q q_i beside the prepared keys."""
         width = self.query_dim
-        check_width("query", query, width, cure="Concat(query_dim, key_dim, hidden_dim) takes the query width first")
+        check_width("query", query, width, cure="give the query width first: Concat(query_dim, key_dim, hidden_dim)")
         check_type("query", query, self.weight)
         return AdditiveForm(query @ self.weight[:, :width].mT, keys, self.v.to(keys.dtype))
 
@@ -152,7 +152,7 @@ class ProjectedAdditive(Score):
     def as_additive(self, query: Tensor, keys: Tensor) -> AdditiveForm:
         """Query and keys as they are."""
         for name, tensor in (("query", query), ("keys", keys)):
-            check_width(name, tensor, self.v.numel(), cure="ProjectedAdditive(v) takes both sides as wide as v")
+            check_width(name, tensor, self.v.numel(), cure="make both sides as wide as v of ProjectedAdditive(v)")
         return AdditiveForm(query, keys, self.v.to(keys.dtype))
 
     def compare(self, query: Tensor, keys: Tensor) -> Tensor:

@@ -92,21 +92,21 @@ class General(Score):
 
     def prepare(self, keys: Tensor) -> Prepared:
         """W k_j: [*b k query_dim]."""
-        check_width("keys", keys, self.weight.shape[1], cure="General(query_dim, key_dim) takes the key width second")
+        check_width("keys", keys, self.weight.shape[1], cure="give the key width second: General(query_dim, key_dim)")
         check_type("keys", keys, self.weight)
         return Prepared(keys @ self.weight.mT)
 
     def compare(self, query: Tensor, keys: Tensor) -> Tensor:
         """Scores of queries against prepared keys."""
         check_width(
-            "query", query, self.weight.shape[0], cure="General(query_dim, key_dim) takes the query width first"
+            "query", query, self.weight.shape[0], cure="give the query width first: General(query_dim, key_dim)"
         )
         return dot(query, keys)
 
     def as_dot(self, query: Tensor, keys: Tensor) -> DotForm:
         """Scale 1, after the projection of the keys."""
         check_width(
-            "query", query, self.weight.shape[0], cure="General(query_dim, key_dim) takes the query width first"
+            "query", query, self.weight.shape[0], cure="give the query width first: General(query_dim, key_dim)"
         )
         return DotForm(query, keys, 1.0)
 

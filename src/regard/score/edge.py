@@ -43,10 +43,14 @@ class Edges:
         for name, index in (("targets", self.targets), ("sources", self.sources)):
             if not isinstance(index, Tensor) or index.ndim != 1:
                 got = list(index.shape) if isinstance(index, Tensor) else type(index).__name__
-                cure = "one list serves all batch axes; Edges.join makes one list of many graphs"
+                cure = "give one list for all batch axes, or join many graphs into one list by Edges.join"
                 raise ShapeError(f"{name} of Edges must be a tensor with one axis", got=got, expected="[e]", cure=cure)
             if index.is_floating_point() or index.is_complex() or index.dtype == torch.bool:
-                cure = "Edges.from_mask(mask) takes a mask" if index.dtype == torch.bool else f"{name}.long()"
+                cure = (
+                    "use Edges.from_mask(mask) for a mask"
+                    if index.dtype == torch.bool
+                    else f"convert it: {name}.long()"
+                )
                 raise ShapeError(f"{name} of Edges must be whole numbers", got=index.dtype, cure=cure)
             if index.dtype != torch.int64:
                 object.__setattr__(self, name, index.long())
@@ -70,7 +74,7 @@ class Edges:
                 "a pair is twice in the edge list",
                 got=f"query {first // self.num_keys} and key {first % self.num_keys}",
                 expected="each pair once",
-                cure="Edges.of(pairs.unique(dim=1), …) keeps one of each; with_self_loops adds only what is missing",
+                cure="keep one of each: Edges.of(pairs.unique(dim=1), …); add missing loops by with_self_loops",
             )
 
     @classmethod
@@ -83,7 +87,10 @@ class Edges:
         if not isinstance(pairs, Tensor) or pairs.ndim != 2 or pairs.shape[0] != 2:
             got = list(pairs.shape) if isinstance(pairs, Tensor) else type(pairs).__name__
             raise ShapeError(
-                "pairs of Edges", got=got, expected="[2, e]: queries, then keys", cure="pairs.mT, if [e, 2]"
+                "pairs of Edges",
+                got=got,
+                expected="[2, e]: queries, then keys",
+                cure="pass pairs.mT if they are [e, 2]",
             )
         return cls(pairs[0], pairs[1], num_queries, num_queries if num_keys is None else num_keys)
 
@@ -97,10 +104,10 @@ class Edges:
         """
         if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
             got = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
-            cure = "a Mask gives one by mask.dense(num_queries, num_keys)"
+            cure = "make one of a Mask by mask.dense(num_queries, num_keys)"
             raise MaskError("a mask must be boolean, True = may attend", got=got, expected="torch.bool", cure=cure)
         if mask.ndim != 2:
-            cure = "Edges.join([Edges.from_mask(each) for each in mask]) makes one list of a batch"
+            cure = "make one list of a batch: Edges.join([Edges.from_mask(each) for each in mask])"
             raise MaskError("one edge list has one mask", got=list(mask.shape), expected="[q, k]", cure=cure)
         targets, sources = mask.nonzero(as_tuple=True)
         return cls(targets, sources, *mask.shape)
@@ -164,5 +171,5 @@ def _check_numbers(name: str, index: Tensor, size_name: str, size: int) -> None:
             f"{name} of Edges are out of range",
             got=f"numbers from {smallest} to {largest}",
             expected=f"0 to {size - 1}, as {size_name}={size}",
-            cure="queries come first in Edges.of(pairs), keys second",
+            cure="put queries first in Edges.of(pairs), keys second",
         )

@@ -68,7 +68,7 @@ class GraphAdditive(Score):
 
     def _half(self, name: str, x: Tensor, half: int) -> Tensor:
         """The number that each item of x adds to a score: [*b n 1]."""
-        check_width(name, x, self.weight.shape[-1], cure="GraphAdditive(dim) takes the width of both sides")
+        check_width(name, x, self.weight.shape[-1], cure="write GraphAdditive(dim) with the width of both sides")
         check_type(name, x, self.weight)
         if self.weight.ndim == 3 and (x.ndim < 3 or x.shape[-3] != self.weight.shape[1]):
             expected = f"[..., {self.weight.shape[1]}, items, width]"
@@ -112,7 +112,7 @@ class Concatenation(Score):
 
     def _half(self, name: str, x: Tensor, half: int) -> Tensor:
         """The number that each item of x adds to a score: [*b n 1]."""
-        check_width(name, x, self.weight.shape[-1], cure="Concatenation(dim) takes the width of both sides")
+        check_width(name, x, self.weight.shape[-1], cure="write Concatenation(dim) with the width of both sides")
         check_type(name, x, self.weight)
         return product(x, self.weight[half : half + 1])
 

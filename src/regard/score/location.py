@@ -45,14 +45,14 @@ class Location(Score):
     def compare(self, query: Tensor, keys: Tensor) -> Tensor:
         """Scores of positions; of the keys only their number counts."""
         check_width(
-            "query", query, self.weight.shape[1], cure="Location(query_dim, max_keys) takes the query width first"
+            "query", query, self.weight.shape[1], cure="give the query width first: Location(query_dim, max_keys)"
         )
         return location(query, self.weight, keys.shape[-2])
 
     def compare_edges(self, query: Tensor, keys: Tensor, edges: Edges) -> Tensor:
         """Scores of the pairs of an edge list; −∞ for keys beyond the table."""
         check_width(
-            "query", query, self.weight.shape[1], cure="Location(query_dim, max_keys) takes the query width first"
+            "query", query, self.weight.shape[1], cure="give the query width first: Location(query_dim, max_keys)"
         )
         query, table = wide_alike(query, self.weight)
         rows = table.index_select(0, edges.sources.clamp(max=table.shape[0] - 1))
@@ -91,14 +91,22 @@ class LocationAware(Score):
 
     def prepare(self, keys: Tensor) -> Prepared:
         """U k_j: [*b k hidden_dim]."""
-        check_width("keys", keys, self.to_keys.in_features, cure="LocationAware takes query_dim, key_dim, hidden_dim")
+        check_width(
+            "keys",
+            keys,
+            self.to_keys.in_features,
+            cure="give the widths in this order: LocationAware(query_dim, key_dim, hidden_dim)",
+        )
         check_type("keys", keys, self.to_keys.weight)
         return Prepared(self.to_keys(keys))
 
     def compare(self, query: Tensor, keys: Tensor, previous: Tensor | None = None) -> Tensor:
         """Scores of one query against prepared keys, given the weights [*b k] of the query before."""
         check_width(
-            "query", query, self.to_query.in_features, cure="LocationAware takes query_dim, key_dim, hidden_dim"
+            "query",
+            query,
+            self.to_query.in_features,
+            cure="give the widths in this order: LocationAware(query_dim, key_dim, hidden_dim)",
         )
         check_type("query", query, self.to_query.weight)
         if previous is not None:

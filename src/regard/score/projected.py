@@ -26,7 +26,12 @@ class Projected(Score):
 
     def prepare(self, keys: Tensor) -> Prepared:
         """U k_j, prepared by the score inside."""
-        check_width("keys", keys, self.to_keys.in_features, cure="Projected(score, query_dim, key_dim, dim)")
+        check_width(
+            "keys",
+            keys,
+            self.to_keys.in_features,
+            cure="give the widths in this order: Projected(score, query_dim, key_dim, dim)",
+        )
         check_type("keys", keys, self.to_keys.weight)
         return self.score.prepare(self.to_keys(keys))
 
@@ -52,7 +57,12 @@ class Projected(Score):
         return self.score.as_additive(self._project(query), keys)
 
     def _project(self, query: Tensor) -> Tensor:
-        check_width("query", query, self.to_query.in_features, cure="Projected(score, query_dim, key_dim, dim)")
+        check_width(
+            "query",
+            query,
+            self.to_query.in_features,
+            cure="give the widths in this order: Projected(score, query_dim, key_dim, dim)",
+        )
         check_type("query", query, self.to_query.weight)
         projected: Tensor = self.to_query(query)
         return projected

@@ -193,7 +193,7 @@ def check_type(name: str, tensor: Tensor, weight: Any) -> None:
         f"{name} has the wrong type",
         got=tensor.dtype,
         expected=f"{weight.dtype}, that of the layer's weights",
-        cure=f"{name}.to({weight.dtype}), or layer.to({tensor.dtype})",
+        cure=f"write {name}.to({weight.dtype}) or layer.to({tensor.dtype})",
     )
 
 

@@ -13,6 +13,7 @@ from regard.base import ConfigError, followed
 from regard.base.ranges import Margin, UserPath
 from regard.data.captions import Captions, read_captions, split_captions
 from regard.datasets import DATASETS, choose
+from regard.nn import device_of
 from regard.tasks.features import CHUNK, EncoderConfig, FeatureCache
 from regard.tasks.task import Progress
 
@@ -70,13 +71,13 @@ class CaptionedPictures:
             splits: dict[str, Captions] = choose(DATASETS, "captions", config.dataset, setting="task.dataset").read()
             return splits
         if config.caption_file is None or config.folder is None:
-            cure = "task.caption_file=captions.tsv task.folder=pictures"
+            cure = "set task.caption_file=captions.tsv task.folder=pictures"
             raise ConfigError("dataset='files' needs a file and a folder", cure=cure)
         again = "name them again by --source and --target"
         file, folder = (followed(path, cure=again) for path in (config.caption_file, config.folder))
-        found = read_captions(file, folder, on_bad=config.on_bad)
-        held_out = min(1000, max(1, len(found) // 10))
-        return split_captions(found, valid=held_out, test=held_out)
+        captioned = read_captions(file, folder, on_bad=config.on_bad)
+        held_out = min(1000, max(1, len(captioned) // 10))
+        return split_captions(captioned, valid=held_out, test=held_out)
 
     def prepare(self, device: str | torch.device, progress: Progress | None = None) -> None:
         """Encodes all splits, or reads their features from disk, and holds them on the device."""
@@ -102,7 +103,7 @@ class CaptionedPictures:
 
     def features_of(self, model: nn.Module, split: str, progress: Progress | None = None) -> Float[Tensor, "n k d"]:
         """Features of a split without chance: no mirror images, the middle of larger views; each picture once."""
-        store = self._store(split, next(model.parameters()).device)[: len(self.splits[split])]
+        store = self._store(split, device_of(model))[: len(self.splits[split])]
         if not self.config.finetune:
             return store
         margin = self.config.jitter // 2 if split == "train" else 0
@@ -134,4 +135,6 @@ def _check(config: CaptionedPictureSettings) -> None:
     if config.finetune and config.encoder.name != "efficientnet_lite0":
         raise ConfigError("task.finetune", got=config.encoder.name, expected="task.encoder.name=efficientnet_lite0")
     if config.jitter and not config.finetune:
-        raise ConfigError("task.jitter", got="finetune=false", expected="0", cure="frozen features are made once")
+        raise ConfigError(
+            "task.jitter", got="finetune=false", expected="0", cure="set task.jitter=0, or task.finetune=true"
+        )

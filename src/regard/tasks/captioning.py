@@ -14,7 +14,7 @@ from jaxtyping import Float, Shaped
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.base import ConfigError, RegardError, check_settings, inside, to_json, write_atomically
+from regard.base import ConfigError, check_settings, inside, read_stored, to_json, write_atomically
 from regard.base.ranges import BatchSize, Count, Few, Share, VocabularySize, Weight
 from regard.data import BOS, EOS, PAD, UNK, Pair, TokenBatch, TokenBatches, Vocabulary, evaluation_batches
 from regard.data.captions import CaptionBatches, caption_tokens
@@ -22,7 +22,7 @@ from regard.data.images import Box, fit_box, read_image
 from regard.decode import Hypothesis
 from regard.explanation import Explanation, Places
 from regard.metrics.captions import caption_bleu, score_captions
-from regard.nn.loss import token_loss
+from regard.nn import device_of, evaluating, token_loss
 from regard.tasks.caption_loss import doubly_stochastic, hard_loss, twice
 from regard.tasks.captioned_pictures import FILES, CaptionedPictures, CaptionedPictureSettings
 from regard.tasks.display import Column, Display, Figure
@@ -139,14 +139,14 @@ class Captioning(CaptionedPictures, StoredTask):
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """The words of the training captions."""
-        lines = (caption_tokens(text) for several in self.splits["train"].captions for text in several)
+        lines = (caption_tokens(text) for texts in self.splits["train"].captions for text in texts)
         return Vocabulary.build(lines, max_size=self.config.vocabulary, min_count=self.config.min_count)
 
     def complete(self, model_config: Any) -> Any:
         """The model's settings with what the data decide."""
         if self.config.baseline == "expected" and getattr(model_config, "align", "sample") != "sample":
             what = "task.baseline=expected is for places that are drawn"
-            raise ConfigError(what, got=f"model.align={model_config.align}", cure="model.align=sample")
+            raise ConfigError(what, got=f"model.align={model_config.align}", cure="set model.align=sample")
         facts: dict[str, Any] = {"vocabulary": len(self.vocabulary), "feature_dim": self.features.encoder.channels}
         if self.config.finetune:
             facts |= {"encoder": self.config.encoder.name, "encoder_stage": self.config.encoder.stage}
@@ -167,19 +167,15 @@ class Captioning(CaptionedPictures, StoredTask):
     @classmethod
     def load(cls, folder: Path, config: CaptioningConfig) -> "Captioning":
         """The task of a run folder."""
-        path = inside(folder / VOCABULARY)
-        try:
-            vocabulary = Vocabulary.from_json(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise RegardError(f"{path} cannot be read", got=str(error), cure="restore it, or train anew") from error
-        kept = folder if inside(folder / "encoder.safetensors").exists() else None
-        return cls(config, vocabulary=vocabulary, folder=kept)
+        vocabulary = read_stored(folder / VOCABULARY, Vocabulary.from_json, expected="the words of the run")
+        encoder_folder = folder if inside(folder / "encoder.safetensors").exists() else None
+        return cls(config, vocabulary=vocabulary, folder=encoder_folder)
 
     @classmethod
     def from_files(cls, config: CaptioningConfig, source: str, target: str | None) -> CaptioningConfig:
         """The settings for the user's own pictures: a file with lines picture<TAB>caption, and the folder of both."""
         if target is None:
-            raise ConfigError("captions need their pictures", got="no --target", cure="--target FOLDER")
+            raise ConfigError("captions need their pictures", got="no --target", cure="add --target FOLDER")
         return replace(config, dataset=FILES, caption_file=source, folder=target)
 
     # ── training ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -241,20 +237,16 @@ class Captioning(CaptionedPictures, StoredTask):
         checked_split(split, self.splits)
         self.features.progress = progress or self.features.progress
         how = settings or (self.config.search if full else Search(1))
-        was_training = model.training
-        model.eval()
-        try:
+        with evaluating(model):
             start = time.perf_counter()
             shown = self.features_of(model, split, progress)
             encoding = time.perf_counter() - start
             figures = {"loss": self._mean_loss(model, split, shown, how)}
             start = time.perf_counter() - encoding
-            found = [several[0] for several in self._search(model, shown, how, progress)]
+            hypotheses = [beams[0] for beams in self._search(model, shown, how, progress)]
             seconds = time.perf_counter() - start
-        finally:
-            model.train(was_training)
-        outputs = [self.vocabulary.decode(one.tokens) for one in found]
-        references = [[caption_tokens(text) for text in several] for several in self.splits[split].captions]
+        outputs = [self.vocabulary.decode(one.tokens) for one in hypotheses]
+        references = [[caption_tokens(text) for text in captions] for captions in self.splits[split].captions]
         details: dict[str, Any] = {}
         if full:
             judged = score_captions(outputs, references, metrics=self.config.metrics)
@@ -271,7 +263,7 @@ class Captioning(CaptionedPictures, StoredTask):
             figures |= {f"bleu_{n}": value for n, value in enumerate(scored.plain, 1)}
             figures["bleu_4_brevity"] = scored.penalised[3]
         figures["words"] = sum(map(len, outputs)) / len(outputs)
-        exact = [words in several for words, several in zip(outputs, references, strict=True)]
+        exact = [words in captions for words, captions in zip(outputs, references, strict=True)]
         figures["exact"] = sum(exact) / len(exact)
         return Evaluation(figures, best=self.config.select, details=details)
 
@@ -296,14 +288,10 @@ class Captioning(CaptionedPictures, StoredTask):
         images = [as_pixels(picture) for picture in inputs]
         if not images:
             return []
-        device, was_training = _device(model), model.training
-        views = torch.from_numpy(np.stack([self.features.view(image) for image in images])).to(device)
-        model.eval()
-        try:
+        views = torch.from_numpy(np.stack([self.features.view(image) for image in images])).to(device_of(model))
+        with evaluating(model):
             shown = views if self.config.finetune else self.features.encode(views)
             by_picture = self._search(model, shown, settings or self.config.search)
-        finally:
-            model.train(was_training)
         names = [picture_name(picture, number) for number, picture in enumerate(inputs, 1)]
         return [
             [self._caption(name, image, hypothesis) for hypothesis in hypotheses]
@@ -331,13 +319,13 @@ class Captioning(CaptionedPictures, StoredTask):
             made.append(Example(source, "\n".join(captions.captions[number]), best[0].text, best[0], image))
         return made
 
-    def _caption(self, name: str, image: NDArray[np.uint8], found: Hypothesis) -> Caption:
-        tokens = self.vocabulary.decode(found.tokens)
-        weights = None if found.weights is None else found.weights[: len(tokens)].float().cpu().numpy()
+    def _caption(self, name: str, image: NDArray[np.uint8], hypothesis: Hypothesis) -> Caption:
+        tokens = self.vocabulary.decode(hypothesis.tokens)
+        weights = None if hypothesis.weights is None else hypothesis.weights[: len(tokens)].float().cpu().numpy()
         box = fit_box(*image.shape[:2], whole=self.config.encoder.whole)
         places = 0 if weights is None else weights.shape[1]
         grid = (isqrt(places), isqrt(places)) if self.config.finetune else self.features.grid  # a square view
-        facts = (found.score, found.log_prob, found.finished)
+        facts = (hypothesis.score, hypothesis.log_prob, hypothesis.finished)
         return Caption(name, " ".join(tokens), tokens, *facts, grid, box, weights, image)
 
     def _search(
@@ -345,21 +333,21 @@ class Captioning(CaptionedPictures, StoredTask):
     ) -> list[list[Hypothesis]]:
         """The best captions of what is shown, `batch_tokens` / beams / 4 pictures at a time."""
         check_search(how)
-        found: list[list[Hypothesis]] = []
-        for part in torch.split(shown, max(1, how.batch_tokens // (4 * how.beams))):
-            state = model.init_state(model.encode(part), **_looking(how))
+        hypotheses: list[list[Hypothesis]] = []
+        for chunk in torch.split(shown, max(1, how.batch_tokens // (4 * how.beams))):
+            state = model.init_state(model.encode(chunk), **_looking(how))
             options: dict[str, Any] = {
-                "batch": len(part), "bos": BOS, "eos": EOS, "max_steps": self.config.max_words,
+                "batch": len(chunk), "bos": BOS, "eos": EOS, "max_steps": self.config.max_words,
                 "min_steps": how.min_steps, "forbidden": (PAD, BOS, UNK),
             }  # fmt: skip
-            found += find_best(model, state, how, **options)
+            hypotheses += find_best(model, state, how, **options)
             if progress is not None:
-                progress("captions", len(found), len(shown))
-        return found
+                progress("captions", len(hypotheses), len(shown))
+        return hypotheses
 
     def _mean_loss(self, model: nn.Module, split: str, shown: Float[Tensor, "m k d"], how: Search) -> float:
         """Nats a token, without smoothing."""
-        device = _device(model)
+        device = device_of(model)
         total, count = torch.zeros((), dtype=torch.float64, device=device), 0
         for batch in evaluation_batches(self._encoded(split), max_tokens=4096, source_eos=False):
             here = batch.to(device)
@@ -371,8 +359,8 @@ class Captioning(CaptionedPictures, StoredTask):
     # ── pictures ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _encoded(self, split: str, limit: int | None = None) -> Iterator[Pair]:
-        for number, several in enumerate(self.splits[split].captions):
-            for text in several:
+        for number, captions in enumerate(self.splits[split].captions):
+            for text in captions:
                 words = caption_tokens(text)
                 if limit is None or len(words) < limit:
                     yield [number], self.vocabulary.encode(words)
@@ -387,10 +375,6 @@ def _places_signature(model: nn.Module, how: Search) -> list[str]:
     """Where a model that draws places in training looked when it was judged; nothing for all others."""
     own = getattr(model, "at_test", None)
     return [] if own is None else [f"places:{how.places or own}"]
-
-
-def _device(model: nn.Module) -> torch.device:
-    return next(model.parameters()).device
 
 
 TASK = TaskEntry(

@@ -7,8 +7,7 @@ to look returns log-probabilities beside its logits, and learns from rewards too
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from regard.base.ranges import BatchSize
 from regard.data import Pictures
 from regard.data.pictures import RowBatches, Rows
 from regard.explanation import Explanation
+from regard.nn import device_of, evaluating
 from regard.tasks.display import Column, Display, EvaluationChart, Figure, Point
 from regard.tasks.glimpse_loss import GlimpseSettings, RewardSettings, classification_loss
 from regard.tasks.inputs import Picture, as_bytes, as_pixels, picture_name
@@ -119,8 +119,8 @@ class Classification(ShownPictures, StoredTask):
     def loss(self, model: Callable[..., Any], batch: Rows) -> Loss:
         """Cross entropy, and for a model that draws the losses of its policy and its baseline; sums over pictures."""
         images, labels = self.shown(batch.rows)
-        if self.config.walks > 1:
-            images, labels = (x.repeat_interleave(self.config.walks, 0) for x in (images, labels))
+        if self.config.rollouts > 1:
+            images, labels = (x.repeat_interleave(self.config.rollouts, 0) for x in (images, labels))
         return classification_loss(model(images), labels, self.config)
 
     # ── evaluation ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -195,9 +195,9 @@ class Classification(ShownPictures, StoredTask):
         settings = settings or GlimpseSettings()
         options = settings.options(model, settings.draws or 0)
         answers: list[Recognised] = []
-        with _judging(model):
+        with evaluating(model, seed=0):
             for rows in torch.split(torch.arange(len(images)), AT_ONCE):
-                out = model(self.normalised(images[rows].to(_device(model)).float() / 255.0), **options)
+                out = model(self.normalised(images[rows].to(device_of(model)).float() / 255.0), **options)
                 where = getattr(out, "where", None)
                 for number, probabilities in enumerate(out.logits.float().softmax(-1).cpu()):
                     row = int(rows[number])
@@ -213,7 +213,7 @@ class Classification(ShownPictures, StoredTask):
 
     def layers(self, model: nn.Module, prediction: Recognised) -> list[Explanation]:
         """What the places of the picture attend to, layer by layer, for models with non-local blocks."""
-        shown = self.normalised(prediction.shown.unsqueeze(0).float() / 255.0).to(_device(model))
+        shown = self.normalised(prediction.shown.unsqueeze(0).float() / 255.0).to(device_of(model))
         return by_layer(model, prediction.image, shown)
 
     def choose(self, split: str, count: int) -> list[int]:
@@ -234,18 +234,18 @@ class Classification(ShownPictures, StoredTask):
     def overviews(self, model: nn.Module, split: str) -> list[Explanation]:
         """The gates of a squeeze-and-excitation network over many pictures."""
         pictures = self.held_out(split).take(slice(0, MANY))
-        shown = self.normalised(pictures.images.float() / 255.0).to(_device(model))
+        shown = self.normalised(pictures.images.float() / 255.0).to(device_of(model))
         return gates_of(model, shown, pictures.labels[:, 0], pictures.classes)
 
     def _run(
         self, model: nn.Module, pictures: Pictures, draws: int, options: dict[str, Any], progress: Progress | None
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """On the CPU: log-probabilities [n s c], steps [n]; of one walk for one label, that after each glimpse [n t].
+        """On the CPU: log-probabilities [n s c], steps [n]; of one rollout, the label after each glimpse [n t].
 
         Noise, where there is any, has a seed of its own.
         """
-        device, parts, steps, along = _device(model), [], [], []
-        with _judging(model):
+        device, parts, steps, along = device_of(model), [], [], []
+        with evaluating(model, seed=0):
             for rows in torch.split(torch.arange(pictures.size), AT_ONCE):
                 images = self.normalised(pictures.images[rows].to(device).float() / 255.0)
                 outs = [model(images, **options) for _ in range(max(draws, 1))]
@@ -258,25 +258,6 @@ class Classification(ShownPictures, StoredTask):
                 if progress is not None:
                     progress("pictures", int(rows[-1]) + 1, pictures.size)
         return torch.cat(parts), torch.cat(steps) if steps else None, torch.cat(along) if along else None
-
-    # ── the parts ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _device(model: nn.Module) -> torch.device:
-    return next(model.parameters()).device
-
-
-@contextmanager
-def _judging(model: nn.Module) -> Iterator[None]:
-    """In evaluation mode, with noise that is always the same and leaves that of others alone."""
-    was_training, device = model.training, _device(model)
-    model.eval()
-    try:
-        with torch.random.fork_rng([device] if device.type == "cuda" else []):
-            torch.manual_seed(0)
-            yield
-    finally:
-        model.train(was_training)
 
 
 TASK = TaskEntry(

@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from regard.base import RegardError, check_settings, followed, replacing
+from regard.base import RESTORE, RegardError, check_settings, followed, replacing
 from regard.base.ranges import Pixels, Range, UserPath
 from regard.data.captions import Captions
 from regard.data.download import cache_folder, find
@@ -33,7 +33,7 @@ from regard.tasks.task import Progress
 FILE = "encoder.safetensors"  # in a run folder
 CHUNK = 64  # pictures at a time
 Stage = Annotated[int, Range(least=1, most=TOP)]
-ViewSize = Annotated[int, Range(least=1, most=2**14, cure="224 and 320 are usual")]
+ViewSize = Annotated[int, Range(least=1, most=2**14, cure="use 224 or 320, which are usual")]
 _VERSION = 2  # of what is kept: a new one makes all kept files stale
 
 
@@ -72,14 +72,14 @@ class FeatureCache:
         if config.name == "patches":
             patches = Patches(config.patch)
             return Backbone(patches, channels=patches.channels, mean=0.5, scale=0.5).eval()
-        kept = None if self.folder is None else self.folder / FILE
-        encoder = efficientnet_lite0(None if kept else self.weights_file, stage=config.stage)
-        if kept is not None:
+        stored = None if self.folder is None else self.folder / FILE
+        encoder = efficientnet_lite0(None if stored else self.weights_file, stage=config.stage)
+        if stored is not None:
             try:
-                encoder.load_state_dict(load_file(kept))
+                encoder.load_state_dict(load_file(stored))
             except (OSError, SafetensorError, RuntimeError) as error:
-                what, cure = f"{kept} does not hold this encoder", "restore it, or train anew"
-                raise RegardError(what, got=str(error).partition("\n")[0], cure=cure) from error
+                what, got = f"{stored} does not hold this encoder", str(error).partition("\n")[0]
+                raise RegardError(what, got=got, cure=RESTORE) from error
         return encoder.eval().requires_grad_(False)
 
     @property
@@ -105,8 +105,8 @@ class FeatureCache:
             return
         folder.mkdir(parents=True, exist_ok=True)
         tensors = {name: tensor.contiguous() for name, tensor in self.encoder.state_dict().items()}
-        with replacing(folder / FILE) as part:
-            save_file(tensors, part)
+        with replacing(folder / FILE) as unfinished:
+            save_file(tensors, unfinished)
 
     def view(self, image: UInt8[np.ndarray, "h w 3"], *, margin: int = 0) -> UInt8[np.ndarray, "3 s s"]:
         """The square that the encoder sees, `margin` pixels larger if asked."""
@@ -192,8 +192,8 @@ class FeatureCache:
         if not path.exists():
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                with replacing(path) as part:
-                    file = np.lib.format.open_memmap(part, mode="w+", dtype=dtype, shape=shape)
+                with replacing(path) as unfinished:
+                    file = np.lib.format.open_memmap(unfinished, mode="w+", dtype=dtype, shape=shape)
                     _filled(file, parts()).flush()
                     del file
             except OSError as error:
@@ -207,8 +207,8 @@ class FeatureCache:
 
 
 def _filled(array: Any, parts: Iterable[tuple[int, NDArray[Any]]]) -> Any:
-    for start, part in parts:
-        array[start : start + len(part)] = part
+    for start, chunk in parts:
+        array[start : start + len(chunk)] = chunk
     return array
 
 

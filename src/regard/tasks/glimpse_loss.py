@@ -30,7 +30,7 @@ class RewardSettings:
     every_weight: Weight = 0.0  # of the mean cross entropy after each glimpse, beside that of the answer
     discount: UpToOne = 1.0  # γ: a right answer after n glimpses is worth γ^(n−1)
     until_wrong: bool = False  # sequences: learn up to the first wrong label only (Ba et al. 2015)
-    walks: Few = 1  # rollouts of each picture in training; several are a baseline to one another
+    rollouts: Few = 1  # rollouts of each picture in training; several are a baseline to one another
     draws: Draws = 0  # evaluation: 0 looks at the means, 1 draws once, more average so many rollouts
 
 
@@ -38,7 +38,7 @@ class RewardSettings:
 class GlimpseSettings:
     """How a model looks when it predicts or is evaluated; None is as its run says."""
 
-    draws: Draws | None = None  # 0 looks at the means, 1 draws once, more average so many walks
+    draws: Draws | None = None  # 0 looks at the means, 1 draws once, more average so many rollouts
     certainty: Certainty | None = None  # how likely stopping must be
 
     def __post_init__(self) -> None:
@@ -52,12 +52,12 @@ class GlimpseSettings:
         if self.certainty is not None and "certainty" not in taken:
             what = f"a {type(model).__name__} does not decide when to stop"
             raise ConfigError(what, got=f"certainty={self.certainty}")
-        found: dict[str, Any] = {} if self.certainty is None else {"certainty": self.certainty}
-        return found | ({"sample": True} if draws else {})
+        options: dict[str, Any] = {} if self.certainty is None else {"certainty": self.certainty}
+        return options | ({"sample": True} if draws else {})
 
 
 def classification_loss(out: Any, labels: Int[Tensor, "b s"], settings: RewardSettings) -> Loss:
-    """The loss of what a model returned; of `settings.walks` neighbours, which saw the same picture, the mean."""
+    """The loss of what a model returned; of `settings.rollouts` neighbours, which saw the same picture, the mean."""
     logits = out.logits.float()  # [b s c]
     real = labels != IGNORE
     right = (logits.detach().argmax(-1) == labels) & real  # [b s]
@@ -69,10 +69,10 @@ def classification_loss(out: Any, labels: Int[Tensor, "b s"], settings: RewardSe
         label_smoothing=settings.smoothing,
         reduction="sum",
     )
-    whole = (right | ~real).all(1)
-    figures = {"cross_entropy": losses.detach(), "correct": whole.sum()}
+    all_right = (right | ~real).all(1)
+    figures = {"cross_entropy": losses.detach(), "correct": all_right.sum()}
     if getattr(out, "log_probability", None) is None:
-        return _mean(Loss(losses, figures), settings.walks)
+        return _mean(Loss(losses, figures), settings.rollouts)
     worth = right.float()
     if settings.reward == "probability":  # the mean of the former, if answers were drawn: the same aim, less noise
         worth = logits.detach().softmax(-1).gather(-1, labels.clamp(min=0).unsqueeze(-1)).squeeze(-1) * real
@@ -81,12 +81,12 @@ def classification_loss(out: Any, labels: Int[Tensor, "b s"], settings: RewardSe
         worth = worth * settings.discount ** (out.active.sum(1, keepdim=True) - 1)
     reward = worth[:, out.label_of_glimpse]  # [b t]
     counted = out.drawn & F.pad(counts, (0, 1), value=True)[:, out.label_of_glimpse]
-    baseline = out.baseline.detach() + _others(reward - out.baseline.detach(), settings.walks)
+    baseline = out.baseline.detach() + _others(reward - out.baseline.detach(), settings.rollouts)
     policy = reinforce(
         out.log_probability, reward, baseline, entropy=out.entropy, entropy_weight=settings.entropy_weight
     )
     errors = baseline_error(out.baseline, reward)
-    policy, error = (part.masked_fill(~counted, 0.0).sum() for part in (policy, errors))
+    policy, error = (term.masked_fill(~counted, 0.0).sum() for term in (policy, errors))
     total = losses + settings.reward_weight * policy + settings.baseline_weight * error
     figures |= {"reward": worth[:, -1].sum(), "baseline_error": error.detach(), "steps": out.active.sum()}
     if settings.every_weight and out.logits_per_glimpse is not None:
@@ -94,21 +94,21 @@ def classification_loss(out: Any, labels: Int[Tensor, "b s"], settings: RewardSe
         each = labels.expand(-1, every.shape[1]).flatten()
         along = F.cross_entropy(every.flatten(0, 1), each, label_smoothing=settings.smoothing, reduction="sum")
         total = total + settings.every_weight / every.shape[1] * along
-    return _mean(Loss(total, figures), settings.walks)
+    return _mean(Loss(total, figures), settings.rollouts)
 
 
-def _mean(loss: Loss, walks: int) -> Loss:
-    if walks == 1:
+def _mean(loss: Loss, rollouts: int) -> Loss:
+    if rollouts == 1:
         return loss
-    return Loss(loss.total / walks, {name: value / walks for name, value in loss.figures.items()})
+    return Loss(loss.total / rollouts, {name: value / rollouts for name, value in loss.figures.items()})
 
 
-def _others(surprise: Float[Tensor, "b t"], walks: int) -> Float[Tensor, "b t"]:
-    """By how much the other walks over a picture went better than their baselines; nothing where there are none."""
-    if walks == 1:
+def _others(surprise: Float[Tensor, "b t"], rollouts: int) -> Float[Tensor, "b t"]:
+    """By how much the other rollouts of a picture went better than their baselines; nothing where there are none."""
+    if rollouts == 1:
         return torch.zeros_like(surprise)
-    by_walk = surprise.reshape(-1, walks, surprise.shape[1]).transpose(0, 1)
-    return leave_one_out(by_walk).transpose(0, 1).flatten(0, 1)
+    by_rollout = surprise.reshape(-1, rollouts, surprise.shape[1]).transpose(0, 1)
+    return leave_one_out(by_rollout).transpose(0, 1).flatten(0, 1)
 
 
 def _before_wrong(right: Bool[Tensor, "b s"]) -> Bool[Tensor, "b s"]:

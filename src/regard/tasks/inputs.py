@@ -43,7 +43,7 @@ def as_pixels(picture: Picture) -> NDArray[np.uint8]:
     if pixels.ndim == 2:
         pixels = np.repeat(pixels[..., None], 3, axis=2)
     if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3 or not pixels.size:
-        got, cure = f"{pixels.dtype} {list(pixels.shape)}", "(255 * image).astype('uint8') if it is 0 to 1"
+        got, cure = f"{pixels.dtype} {list(pixels.shape)}", "write (255 * image).astype('uint8') if it is 0 to 1"
         raise ShapeError("a picture is made of bytes", got=got, expected="uint8 [h w] or [h w 3]", cure=cure)
     return np.ascontiguousarray(pixels)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from regard.base import ConfigError, RegardError, followed, inside, write_atomically
+from regard.base import ConfigError, followed, read_stored, write_atomically
 from regard.data import (
     Codec,
     ParallelText,
@@ -98,17 +98,9 @@ def _subwords(lines: Sequence[str], units: Literal["bpe", "unigram"], size: int)
         return SubwordCodec.train(lines, size=size, kind=units, max_lines=400_000)
     except ConfigError as error:
         nearer = (error.cure or "").removeprefix("choose size=")
-        cure = f"task.vocabulary={nearer}, or task.units=words task.joint=false" if nearer.isdigit() else error.cure
+        cure = f"set task.vocabulary={nearer}, or task.units=words task.joint=false" if nearer.isdigit() else error.cure
         raise ConfigError(error.what, got=error.got, expected=error.expected, cure=cure) from error
 
 
 def _load(path: Path) -> Codec:
-    cure = "restore it, or train anew"
-    inside(path)
-    try:
-        return codec_from_json(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        got = (error.strerror or str(error)).lower()
-        raise RegardError(f"{path} cannot be read", got=got, expected="the units of the run", cure=cure) from error
-    except (ValueError, TypeError, AttributeError) as error:
-        raise RegardError(f"{path} cannot be read", got=str(error), cure=cure) from error
+    return read_stored(path, codec_from_json, expected="the units of the run")

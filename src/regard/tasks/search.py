@@ -18,6 +18,7 @@ from regard.decode.consensus import Sharpness
 from regard.decode.hypothesis import Beams, CoveragePenalty, LengthPenalty
 from regard.decode.sample import Temperature, TopK, TopP
 from regard.explanation import Explanation, Matrix
+from regard.nn import device_of, evaluating
 from regard.tasks.task import Progress, changed_settings
 
 Ratio = Annotated[float, Range(least=0, most=100)]
@@ -83,28 +84,25 @@ def translate_texts(
     `progress` is told how many sentences are done, after each batch.
     """
     check_search(how)
-    device = next(model.parameters()).device
+    device = device_of(model)
     generator = None if how.temperature is None else torch.Generator(device).manual_seed(how.seed)
     encoded = [codecs[0].encode_text(text) for text in texts]
     asked = [number for number, ids in enumerate(encoded) if ids]
     pairs: list[Pair] = [(encoded[number], []) for number in asked]
-    found: list[list[Prediction]] = [[_blank(text)] for text in texts]
-    done, was_training = len(texts) - len(asked), model.training
-    model.eval()
-    try:
+    predictions: list[list[Prediction]] = [[_blank(text)] for text in texts]
+    done = len(texts) - len(asked)
+    with evaluating(model):
         for batch in evaluation_batches(pairs, max_tokens=max(1, how.batch_tokens // how.beams)):
             source, lengths = batch.source.to(device), batch.source_lengths.to(device)
             with cached():  # normalised weights are made once a batch, not once a step
-                several = _hypotheses(model, source, lengths, how, generator)
-            for number, length, best in zip(batch.indices, batch.source_lengths.tolist(), several, strict=True):
+                hypotheses = _hypotheses(model, source, lengths, how, generator)
+            for number, length, best in zip(batch.indices, batch.source_lengths.tolist(), hypotheses, strict=True):
                 text = texts[asked[number]]
-                found[asked[number]] = [_prediction(text, length, one, codecs, how) for one in best]
-            done += len(several)
+                predictions[asked[number]] = [_prediction(text, length, one, codecs, how) for one in best]
+            done += len(hypotheses)
             if progress is not None:
                 progress("sentences", done, len(texts))
-    finally:
-        model.train(was_training)
-    return found
+    return predictions
 
 
 def changed_search(search: Search, changes: Mapping[str, Any], *, unused: Sequence[str]) -> Search:
@@ -131,11 +129,11 @@ def check_search(how: Search) -> None:
         raise ConfigError("nbest", got=how.nbest, expected="1 with a temperature", cure="sample with several seeds")
     if how.nbest > how.beams:
         raise ConfigError(
-            "nbest", got=how.nbest, expected=f"at most beams, which is {how.beams}", cure=f"--beam {how.nbest}"
+            "nbest", got=how.nbest, expected=f"at most beams, which is {how.beams}", cure=f"add --beam {how.nbest}"
         )
     if how.consensus is not None and how.temperature is not None:
         raise ConfigError(
-            "consensus", got=f"temperature {how.temperature}", expected="a search", cure="temperature=None"
+            "consensus", got=f"temperature {how.temperature}", expected="a search", cure="set temperature=None"
         )
 
 
@@ -180,24 +178,24 @@ def find_best(model: Any, state: Any, how: Search, **options: Any) -> list[list[
         return [[one] for one in greedy(model, state, **plain)]
     count = how.nbest if how.consensus is None else how.beams
     options |= {"beams": how.beams, "nbest": count, "length_penalty": how.length_penalty, "no_repeat": how.no_repeat}
-    found = beam_search(model, state, **options)
+    hypotheses = beam_search(model, state, **options)
     if how.consensus is None:
-        return found
-    return [consensus(several, sharpness=how.consensus)[: how.nbest] for several in found]
+        return hypotheses
+    return [consensus(beams, sharpness=how.consensus)[: how.nbest] for beams in hypotheses]
 
 
-def _prediction(text: str, length: int, found: Hypothesis, codecs: tuple[Codec, Codec], how: Search) -> Prediction:
+def _prediction(text: str, length: int, hypothesis: Hypothesis, codecs: tuple[Codec, Codec], how: Search) -> Prediction:
     columns = [*codecs[0].tokens(text), SPECIALS[EOS]]
-    rows = codecs[1].decode_tokens(found.tokens)
-    weights = None if found.weights is None else found.weights[: len(rows), :length].float().cpu().numpy()
-    output = codecs[1].decode_text(found.tokens)
-    if how.replace_unknown and weights is not None and UNK in found.tokens:
+    rows = codecs[1].decode_tokens(hypothesis.tokens)
+    weights = None if hypothesis.weights is None else hypothesis.weights[: len(rows), :length].float().cpu().numpy()
+    output = codecs[1].decode_text(hypothesis.tokens)
+    if how.replace_unknown and weights is not None and UNK in hypothesis.tokens:
         rows = [
             columns[int(weights[t, : len(columns) - 1].argmax())] if token == UNK and len(columns) > 1 else row
-            for t, (token, row) in enumerate(zip(found.tokens, rows, strict=True))
+            for t, (token, row) in enumerate(zip(hypothesis.tokens, rows, strict=True))
         ]
         output = "".join(rows).replace("▁", " ").strip() if isinstance(codecs[1], SubwordCodec) else detokenize(rows)
-    return Prediction(text, output, rows, columns, found.score, found.log_prob, found.finished, weights)
+    return Prediction(text, output, rows, columns, hypothesis.score, hypothesis.log_prob, hypothesis.finished, weights)
 
 
 def _blank(text: str) -> Prediction:

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
-from regard.base import ConfigError, RegardError, fill, read_json, write_atomically
+from regard.base import RESTORE, ConfigError, RegardError, fill, read_json, write_atomically
 from regard.base.ranges import Margin, Pixels, Range, Seed, Share
 from regard.data import Canvas, Pictures, paint
 from regard.data.pictures import Facts, centre_crops, random_crops, random_erasures, random_turns
@@ -120,16 +120,16 @@ class ShownPictures:
     @classmethod
     def load(cls, folder: Path, config: PictureSettings) -> Any:
         """The task of a run; its data is read only when asked for."""
-        path, cure = folder / FACTS, "restore it, or train anew"
+        path = folder / FACTS
         try:
-            found = read_json(path, cure=cure)
-            facts = Facts(tuple(found["classes"]), *(int(found[name]) for name in Facts._fields[1:]))
+            stored = read_json(path, cure=RESTORE)
+            facts = Facts(tuple(stored["classes"]), *(int(stored[name]) for name in Facts._fields[1:]))
         except FileNotFoundError:
             return cls(config)
         except RegardError:
             raise
         except (OSError, ValueError, TypeError, KeyError, OverflowError) as error:
-            raise RegardError(f"{path} cannot be read", got=str(error), cure=cure) from error
+            raise RegardError(f"{path} cannot be read", got=str(error), cure=RESTORE) from error
         return cls(config, facts=facts)
 
     def shown(self, rows: Int[Tensor, " b"]) -> tuple[Float[Tensor, "b c h w"], Int[Tensor, "b s"]]:
@@ -155,17 +155,17 @@ class ShownPictures:
     def held_out(self, split: str) -> Pictures:
         """The fixed pictures of a split, as a model sees them but for normalisation; labels are [n s]."""
         if split not in self._held:
-            found = self.splits[checked_split(split, self.splits)]
-            config, labels = self.config, found.labels
+            pictures = self.splits[checked_split(split, self.splits)]
+            config, labels = self.config, pictures.labels
             if config.canvas.size is not None:
-                config.canvas.check(found)
+                config.canvas.check(pictures)
                 generator = torch.Generator().manual_seed(config.canvas_seed + sum(map(ord, split)))
-                every = torch.split(torch.arange(found.size), AT_ONCE)
-                parts = [paint(rows, found, config.canvas, generator=generator) for rows in every]
-                images = torch.cat([(part.images * 255).round().to(torch.uint8) for part in parts])
-                labels = torch.cat([part.labels for part in parts])
+                every = torch.split(torch.arange(pictures.size), AT_ONCE)
+                parts = [paint(rows, pictures, config.canvas, generator=generator) for rows in every]
+                images = torch.cat([(chunk.images * 255).round().to(torch.uint8) for chunk in parts])
+                labels = torch.cat([chunk.labels for chunk in parts])
             else:
-                images = found.images if config.crop is None else centre_crops(found.images, config.crop)
+                images = pictures.images if config.crop is None else centre_crops(pictures.images, config.crop)
             self._held[split] = Pictures(images, labels if labels.ndim == 2 else labels.unsqueeze(1), self.classes)
         return self._held[split]
 
@@ -194,9 +194,9 @@ class ShownPictures:
     def _on(self, split: str, device: torch.device) -> Pictures:
         """A split on a device, where it stays."""
         if (split, device) not in self._places:
-            found = self.splits[checked_split(split, self.splits)]
-            self.config.canvas.check(found)
-            self._places[split, device] = found.to(device)
+            pictures = self.splits[checked_split(split, self.splits)]
+            self.config.canvas.check(pictures)
+            self._places[split, device] = pictures.to(device)
         return self._places[split, device]
 
     def normalised(self, images: Float[Tensor, "b c h w"]) -> Float[Tensor, "b c h w"]:
@@ -226,7 +226,9 @@ def _check(config: PictureSettings) -> None:
     choose(DATASETS, "pictures", config.dataset, setting="task.dataset")
     if config.canvas.size is not None and (config.crop is not None or config.mirror):
         got = f"canvas.size={config.canvas.size}, crop={config.crop}, mirror={config.mirror}"
-        raise ConfigError("a canvas is neither cropped nor mirrored", got=got, cure="task.crop=none task.mirror=false")
+        raise ConfigError(
+            "a canvas is neither cropped nor mirrored", got=got, cure="set task.crop=none task.mirror=false"
+        )
     if config.standardise and (config.mean or config.std):
         got = f"standardise=true, mean={config.mean}, std={config.std}"
-        raise ConfigError("a picture is normalised in one way", got=got, cure="task.standardise=false")
+        raise ConfigError("a picture is normalised in one way", got=got, cure="set task.standardise=false")

@@ -28,7 +28,7 @@ from regard.data import (
 from regard.datasets import DATASETS
 from regard.explanation import Matrix
 from regard.metrics import bleu, bleu_by_length, chrf, tokenized_bleu
-from regard.nn import token_divergence, token_loss
+from regard.nn import device_of, evaluating, token_divergence, token_loss
 from regard.tasks.display import Column, Display, EvaluationChart, Figure, Point
 from regard.tasks.inputs import checked_split, checked_texts
 from regard.tasks.parallel_text import (
@@ -48,7 +48,7 @@ from regard.tasks.samples import evenly_by_size
 from regard.tasks.search import Prediction, Search, changed_search, check_search, translate_texts
 from regard.tasks.task import Evaluation, Example, Loss, Progress, StoredTask, TaskEntry
 
-Alpha = Annotated[float, Range(least=0, cure="the paper takes 5")]
+Alpha = Annotated[float, Range(least=0, cure="use 5, as the paper does")]
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class TranslationConfig:
         if list(self.edges) != sorted(set(self.edges)):
             raise ConfigError("task.edges", got=shown(self.edges), expected="rising lengths, such as 10,20,30")
         if self.units == "words" and self.joint:
-            cure = "task.joint=false, or task.units=bpe"
+            cure = "set task.joint=false or task.units=bpe"
             raise ConfigError("task.joint is for sub-words", got="units='words'", cure=cure)
         check_search(self.search)
 
@@ -211,7 +211,9 @@ class Translation(StoredTask):
         if not weight:
             out = model(batch.source, batch.source_lengths, batch.inputs)
             return Loss(token_loss(out.logits, batch.targets, smoothing=smoothing, ignore=PAD))
-        twice = (torch.cat([part, part]) for part in (batch.source, batch.source_lengths, batch.inputs, batch.targets))
+        twice = (
+            torch.cat([tensor, tensor]) for tensor in (batch.source, batch.source_lengths, batch.inputs, batch.targets)
+        )
         source, lengths, inputs, targets = twice
         logits = model(source, lengths, inputs).logits
         first, second = logits.chunk(2)
@@ -235,21 +237,16 @@ class Translation(StoredTask):
         text = self.text(split)
         if progress is not None:
             progress("sentences", 0, text.size)
-        device = next(model.parameters()).device
-        was_training = model.training
-        model.eval()
-        try:
-            figures = {"loss": self._mean_loss(model, split, device)}
+        with evaluating(model):
+            figures = {"loss": self._mean_loss(model, split, device_of(model))}
             how = settings or (self.config.search if full else Search(1))
             start = time.perf_counter()
             best = [predictions[0] for predictions in self.predict(model, text.source, how, progress=progress)]
             seconds = time.perf_counter() - start
-        finally:
-            model.train(was_training)
         outputs = [prediction.text for prediction in best]
         references = self.references(split)
         tokens = [tokenize(output, lower=True) for output in outputs]
-        wanted = [[tokenize(reference, lower=True) for reference in several] for several in references]
+        wanted = [[tokenize(reference, lower=True) for reference in texts] for texts in references]
         measured = tokenized_bleu(tokens, wanted, lower=True)
         figures["tokenized_bleu"] = measured.score
         details: dict[str, Any] = {}
@@ -320,8 +317,8 @@ class Translation(StoredTask):
             return []
         source, target = self.codecs
         pair = token_ids(source, prediction.source_tokens[:-1]), token_ids(target, prediction.tokens)
-        batch = collate([pair]).to(next(model.parameters()).device)  # <eos> is added again
-        with trace(model, layers=model.source_layers) as seen:
+        batch = collate([pair]).to(device_of(model))  # <eos> is added again
+        with evaluating(model), trace(model, layers=model.source_layers) as seen:
             model(batch.source, batch.source_lengths, batch.inputs)
         rows, columns = tuple(prediction.tokens), tuple(prediction.source_tokens)
         return [
@@ -353,7 +350,7 @@ class Translation(StoredTask):
         """Nats a token, without smoothing."""
         total, count = torch.zeros((), dtype=torch.float64, device=device), 0
         for batch in self._held_out(split):
-            out = model(*(part.to(device) for part in (batch.source, batch.source_lengths, batch.inputs)))
+            out = model(*(tensor.to(device) for tensor in (batch.source, batch.source_lengths, batch.inputs)))
             total += token_loss(out.logits, batch.targets.to(device), ignore=PAD)
             count += batch.num_tokens
         return total.item() / max(count, 1)

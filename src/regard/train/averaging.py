@@ -45,19 +45,19 @@ class RunningMean:
     @contextmanager
     def in_place(self) -> Iterator[None]:
         """The model with the mean for its weights, for evaluation; its own come back after."""
-        kept = [tensor.clone() for tensor in self.live]
+        saved = [tensor.clone() for tensor in self.live]
         torch._foreach_copy_(self.live, self.mean)
         try:
             yield
         finally:
-            torch._foreach_copy_(self.live, kept)
+            torch._foreach_copy_(self.live, saved)
 
 
-def mean_of(several: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+def mean_of(weight_sets: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     """The mean of weights, name by name, added up in float64."""
     return {
-        name: (sum(part[name].double() for part in several) / len(several)).to(first.dtype)  # type: ignore[union-attr]
+        name: (sum(tensors[name].double() for tensors in weight_sets) / len(weight_sets)).to(first.dtype)  # type: ignore[union-attr]
         if first.is_floating_point()
         else first
-        for name, first in several[-1].items()
+        for name, first in weight_sets[-1].items()
     }

@@ -25,7 +25,7 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from regard.base import RegardError, file_sha256, inside, parse_json, part_beside, write_atomically
+from regard.base import RESTORE, RegardError, file_sha256, inside, parse_json, part_beside, write_atomically
 from regard.nn.checksum import tensors_checksum
 
 PREFIX = "step_"
@@ -38,14 +38,14 @@ class CheckpointError(RegardError):
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
     """Parameters and buffers by name; those that share memory once, under the first name."""
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     seen: set[tuple[int, torch.Size]] = set()
     for name, tensor in model.state_dict(keep_vars=True).items():
         place = (tensor.data_ptr(), tensor.shape)
         if place not in seen or not tensor.numel():
             seen.add(place)
-            found[name] = tensor.detach()
-    return found
+            tensors[name] = tensor.detach()
+    return tensors
 
 
 def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
@@ -87,14 +87,14 @@ def start_from(model: nn.Module, tensors: Mapping[str, Tensor]) -> Started:
     to learn what their sum is.
     """
     wanted, answers = weights(model), tuple(getattr(model, "answers", ()))
-    for part in ("", *(f"{name}." for name, _ in model.named_children())):
-        if not all(part + name in wanted for name in tensors):
+    for prefix in ("", *(f"{name}." for name, _ in model.named_children())):
+        if not all(prefix + name in wanted for name in tensors):
             continue
-        new = tuple(name for name in tensors if wanted[part + name].shape != tensors[name].shape)
-        if len(new) < len(tensors) and all(not part and name.startswith(answers) for name in new):
+        new = tuple(name for name in tensors if wanted[prefix + name].shape != tensors[name].shape)
+        if len(new) < len(tensors) and all(not prefix and name.startswith(answers) for name in new):
             for name in tensors.keys() - set(new):
-                wanted[part + name].copy_(tensors[name])
-            return Started(part.removesuffix("."), new)
+                wanted[prefix + name].copy_(tensors[name])
+            return Started(prefix.removesuffix("."), new)
     wrong = {name for name, tensor in tensors.items() if name not in wanted or wanted[name].shape != tensor.shape}
     name = next(name for name in tensors if name in wrong)
     raise CheckpointError(
@@ -114,7 +114,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
         raise _unwritten(path, error) from error
 
 
-def load_tensors(path: Path, *, cure: str = "restore it, or train anew") -> dict[str, Tensor]:
+def load_tensors(path: Path, *, cure: str = RESTORE) -> dict[str, Tensor]:
     """The tensors of a safetensors file; `cure` is for one that is broken."""
     try:
         return safetensors.torch.load_file(inside(path))
@@ -127,27 +127,27 @@ def save_checkpoint(
 ) -> Path:
     """Write `folder/step_…`: each of `files` as NAME.safetensors, and the state with checksums of them and itself."""
     final = folder / f"{PREFIX}{step:08d}"
-    part = part_beside(final)
-    old = part.with_suffix(".old.part")
+    unfinished = part_beside(final)
+    old = unfinished.with_suffix(".old.part")
     try:
-        part.mkdir(parents=True)
+        unfinished.mkdir(parents=True)
         sums = {}
         for name, tensors in files.items():
-            path = part / f"{name}.safetensors"
+            path = unfinished / f"{name}.safetensors"
             _write_tensors(path, tensors)
             sums[path.name] = {"bytes": path.stat().st_size, "sha256": file_sha256(path)}
         content = parse_json(json.dumps({**state, "step": step, "files": sums}))
-        write_atomically(part / STATE, json.dumps({**content, "sha256": _seal(content)}, indent=1))
-        _sync(part)
+        write_atomically(unfinished / STATE, json.dumps({**content, "sha256": _seal(content)}, indent=1))
+        _sync(unfinished)
         if final.exists():
             os.replace(final, old)  # `tidy` puts it back if this process is killed before the next line
-        os.replace(part, final)
+        os.replace(unfinished, final)
         _sync(folder)
         shutil.rmtree(old, ignore_errors=True)
     except BaseException as error:
         if old.exists() and not final.exists():
             os.replace(old, final)
-        shutil.rmtree(part, ignore_errors=True)
+        shutil.rmtree(unfinished, ignore_errors=True)
         if isinstance(error, OSError):
             raise _unwritten(final, error) from error
         raise
@@ -173,9 +173,9 @@ def prune(folder: Path, keep: int) -> None:
 
     Each is renamed first, so that none is ever there in part.
     """
-    kept = checkpoints(folder)[-keep:]
+    newest = checkpoints(folder)[-keep:]
     for path in _step_folders(folder):
-        if kept and _step_of(path) < _step_of(kept[0]):
+        if newest and _step_of(path) < _step_of(newest[0]):
             with suppress(OSError):  # it stays; the next call tries again
                 os.replace(path, part_beside(path))
     tidy(folder)
@@ -230,8 +230,8 @@ def _fault(path: Path) -> tuple[tuple[Path, str] | None, dict[str, Any], list[st
 
 def _cure(path: Path) -> str:
     """What to do about a broken checkpoint: the last whole one beside it is named, after a look at every byte of it."""
-    whole = [other.name for other in checkpoints(path.parent) if other != path and _fault(other)[0] is None]
-    return f"delete {path} and go on from {whole[-1]}" if whole else "the run has to start anew"
+    intact = [other.name for other in checkpoints(path.parent) if other != path and _fault(other)[0] is None]
+    return f"delete {path} and go on from {intact[-1]}" if intact else "train the run anew"
 
 
 def _write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:

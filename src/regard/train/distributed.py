@@ -74,7 +74,7 @@ def choose_device(name: str = "auto", *, local_rank: int = 0) -> torch.device:
     except RuntimeError as error:
         raise ConfigError("unknown device", got=repr(name), expected="auto, cpu, cuda or cuda:0") from error
     if device.type == "cuda" and not there:
-        raise ConfigError("there is no CUDA device here", got=repr(name), cure="use cpu or auto")
+        raise ConfigError("there is no CUDA device here", got=repr(name), cure="choose the device cpu or auto")
     return torch.device("cuda", local_rank) if device == torch.device("cuda") else device
 
 

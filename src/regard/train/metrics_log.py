@@ -51,8 +51,10 @@ class Records:
     def forget_after(self, step: int) -> None:
         """Drop what was said of later steps: they will be done again."""
         if self.path.exists():
-            kept = [record for record in read_records(self.path) if record["step"] <= step and record["kind"] != "end"]
-            write_atomically(self.path, "".join(json.dumps(record) + "\n" for record in kept))
+            records = [
+                record for record in read_records(self.path) if record["step"] <= step and record["kind"] != "end"
+            ]
+            write_atomically(self.path, "".join(json.dumps(record) + "\n" for record in records))
 
     def clear(self) -> None:
         """Begin anew."""

@@ -71,12 +71,12 @@ def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
 
 def optimiser_tensors(optimiser: torch.optim.Optimizer, named: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:
     """The state, as tensors under `parameter/name`: what a safetensors file takes."""
-    found = {}
+    tensors = {}
     for name, parameter in named.items():
         for key, value in optimiser.state.get(parameter, {}).items():
             if isinstance(value, Tensor):
-                found[f"{name}/{key}"] = value
-    return found
+                tensors[f"{name}/{key}"] = value
+    return tensors
 
 
 def load_optimiser_tensors(
@@ -93,9 +93,9 @@ def load_optimiser_tensors(
             )
         state.setdefault(numbers[id(named[name])], {})[key] = tensor
     wanted = STATE[type(optimiser)]
-    for found in state.values():
-        if set(found) != wanted:
-            got, expected = (", ".join(sorted(keys)) for keys in (found, wanted))
+    for moments in state.values():
+        if set(moments) != wanted:
+            got, expected = (", ".join(sorted(keys)) for keys in (moments, wanted))
             cure = "resume with the settings of the run"
             raise RegardError("this is the state of another optimiser", got=got, expected=expected, cure=cure)
     optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})

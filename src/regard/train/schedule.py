@@ -30,6 +30,6 @@ def _share(settings: Train, step: int, progress: float, reductions: int) -> floa
     if settings.schedule == "halving":
         if progress < settings.hold:
             return 1.0
-        part = (progress - settings.hold) / max(1 - settings.hold, 1e-9) * settings.halvings
-        return 0.5 ** min(int(part) + 1, settings.halvings)
+        halvings = (progress - settings.hold) / max(1 - settings.hold, 1e-9) * settings.halvings
+        return 0.5 ** min(int(halvings) + 1, settings.halvings)
     return settings.factor**reductions if settings.schedule == "plateau" else 1.0

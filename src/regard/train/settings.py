@@ -8,7 +8,7 @@ from regard.base.ranges import BatchSize, Count, Natural, OneOf, Positive, Range
 
 OPTIMISERS = ("adam", "adamw", "sgd", "nag", "adadelta")
 SCHEDULES = ("constant", "inverse_sqrt", "noam", "linear", "cosine", "halving", "plateau")
-Decay = Annotated[float, Range(least=0, below=1, cure="0.999 is usual")]
+Decay = Annotated[float, Range(least=0, below=1, cure="use 0.999, a usual value")]
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,12 @@ class Train:
     def __post_init__(self) -> None:
         check_settings(self, "train")
         if "" in self.undecayed:
-            cure = "parts of names, such as train.undecayed=gate,bias"
+            cure = "give parts of names, such as train.undecayed=gate,bias"
             raise ConfigError("train.undecayed", got=self.undecayed, expected="no empty name", cure=cure)
         if self.optimiser == "nag" and not self.momentum > 0:
-            raise ConfigError("train.momentum", got=self.momentum, expected="more than 0 for nag", cure="use sgd")
+            raise ConfigError(
+                "train.momentum", got=self.momentum, expected="more than 0 for nag", cure="set train.optimiser=sgd"
+            )
         if self.average > self.keep:
             raise ConfigError(
                 "train.average", got=self.average, expected=f"at most train.keep, {self.keep}", cure="raise train.keep"

@@ -134,14 +134,14 @@ class CapturedStepper(Stepper):
         noise = torch.cuda.get_rng_state(self.world.device)
         places = {name: tensor.to(self.world.device).clone() for name, tensor in batch.tensors().items()}
         here = batch.with_tensors(places)
-        kept = {id(tensor): tensor.detach().clone() for tensor in self._touched()}
+        before = {id(tensor): tensor.detach().clone() for tensor in self._touched()}
         self.side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.side):
             self.run([here], self.scale)
         torch.cuda.current_stream().wait_stream(self.side)
         with torch.no_grad():
             for tensor in self._touched():
-                tensor.copy_(kept.get(id(tensor), torch.zeros_like(tensor)))  # moments and sums begin at zero
+                tensor.copy_(before.get(id(tensor), torch.zeros_like(tensor)))  # moments and sums begin at zero
         self.masters.publish()
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
@@ -156,8 +156,14 @@ class CapturedStepper(Stepper):
         """All that an update changes, each tensor once and always the same object."""
         moments = [value for state in self.optimiser.state.values() for value in state.values()]
         means = [] if self.mean is None else self.mean.mean
-        kept = list(self.masters.model.buffers())  # statistics of batches, running means
-        return [*self.masters.full, *kept, *(m for m in moments if isinstance(m, Tensor)), *means, *self.sums.values()]
+        buffers = list(self.masters.model.buffers())  # statistics of batches, running means
+        return [
+            *self.masters.full,
+            *buffers,
+            *(m for m in moments if isinstance(m, Tensor)),
+            *means,
+            *self.sums.values(),
+        ]
 
 
 @contextmanager

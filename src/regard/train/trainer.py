@@ -170,13 +170,13 @@ class Trainer:
     def _decays(self) -> list[bool]:
         """False for each parameter that the settings except from weight decay."""
         names, excepted = self.masters.names, self.settings.undecayed
-        for part in excepted:
-            if not any(part in name for name in names):
-                cure = "train.undecayed= without a name excepts nothing"
+        for fragment in excepted:
+            if not any(fragment in name for name in names):
+                cure = "write train.undecayed= without a name to except nothing"
                 raise ConfigError(
-                    "train.undecayed", got=part, expected=f"a part of a name such as {names[0]}", cure=cure
+                    "train.undecayed", got=fragment, expected=f"a part of a name such as {names[0]}", cure=cure
                 )
-        return [not any(part in name for part in excepted) for name in names]
+        return [not any(fragment in name for fragment in excepted) for name in names]
 
     def _seconds(self) -> float:
         return self.clock.seconds - self.stepper.preparing
@@ -358,4 +358,6 @@ def _check_capture(settings: Train, world: World) -> None:
     if settings.capture and settings.accumulate > 1:
         raise ConfigError("train.capture", got=f"accumulate={settings.accumulate}", expected="one batch a step")
     if settings.precision == "pure_bfloat16" and world.size > 1:
-        raise ConfigError("train.precision", got="pure_bfloat16", expected="one process", cure="use bfloat16")
+        raise ConfigError(
+            "train.precision", got="pure_bfloat16", expected="one process", cure="set train.precision=bfloat16"
+        )

@@ -118,8 +118,8 @@ def _short(value: float) -> str:
     return f"{value:.0f}" if value >= 10 or value == 0 else f"{value:.1f}" if value >= 2 else f"{value:.2f}"
 
 
-def _checked(name: str, given: Any, length: int | None) -> NDArray[np.float64]:
-    values = np.asarray(given, dtype=np.float64)
+def _checked(name: str, numbers: Any, length: int | None) -> NDArray[np.float64]:
+    values = np.asarray(numbers, dtype=np.float64)
     if values.ndim != 1 or not values.size or (length is not None and len(values) != length):
         expected = "a number for each glimpse" + ("" if length is None else f", {length} of them")
         raise ShapeError(name, got=list(values.shape), expected=expected)

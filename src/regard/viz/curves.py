@@ -52,7 +52,7 @@ def length_curves(
     >>> [label.get_text() for label in ax.get_xticklabels()]
     ['1–10', '11–20']
     """
-    buckets = {str(name): [as_bucket(str(name), bucket) for bucket in given] for name, given in curves.items()}
+    buckets = {str(name): [_as_bucket(str(name), bucket) for bucket in triples] for name, triples in curves.items()}
     drawn = {name: line for name, line in buckets.items() if any(bucket.bleu is not None for bucket in line)}
     if not drawn:
         what = "no bucket with a finite BLEU"
@@ -120,7 +120,7 @@ def loss_curves(
             "there is nothing to draw",
             got=f"no record with finite {x!r} and {y!r}",
             expected="records such as {'step': 100, 'kind': 'train', 'loss': 4.2}",
-            cure=f"known keys: {', '.join(_keys(runs)) or 'none'}",
+            cure=f"use one of these keys: {', '.join(_keys(runs)) or 'none'}",
         )
     ax = _axes(ax, list(drawn))
     handles = {}
@@ -134,20 +134,20 @@ def loss_curves(
     ticker = require("matplotlib.ticker", extra="viz")
     ax.xaxis.set_major_locator(ticker.MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
     ax.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: _short(value)))
-    found = dict.fromkeys(kind for kinds in drawn.values() for kind in kinds)
-    others = ", ".join(kind for kind in found if kind != "train")
-    key = f" (thin line: train; markers: {others})" if others and "train" in found else ""
+    all_kinds = dict.fromkeys(kind for kinds in drawn.values() for kind in kinds)
+    others = ", ".join(kind for kind in all_kinds if kind != "train")
+    key = f" (thin line: train; markers: {others})" if others and "train" in all_kinds else ""
     ax.set_xlabel((xlabel or x.replace("_", " ")) + key, color=INK, fontsize=9.5, parse_math=False)
     ax.set_ylabel(ylabel or y.replace("_", " "), color=INK, fontsize=9.5, parse_math=False)
     _finish(ax, title, handles)
     return ax
 
 
-def as_bucket(name: str, given: Sequence[Any]) -> LengthBucket:
+def _as_bucket(name: str, triple: Sequence[Any]) -> LengthBucket:
     """A triple (label, bleu, count) of run `name`, checked; a BLEU that is not finite is None."""
-    if isinstance(given, str) or len(given) != 3:
-        raise ConfigError(f"a bucket of {name!r} is not a triple", got=repr(given), expected="(label, bleu, count)")
-    label, bleu, count = given
+    if isinstance(triple, str) or len(triple) != 3:
+        raise ConfigError(f"a bucket of {name!r} is not a triple", got=repr(triple), expected="(label, bleu, count)")
+    label, bleu, count = triple
     return LengthBucket(str(label), finite(bleu), int(count))
 
 

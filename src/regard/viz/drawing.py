@@ -46,5 +46,7 @@ def animate(explanation: Explanation, path: str | os.PathLike[str], *, dark: boo
     """Write an explanation that moves, which is a `Path`, as a GIF, and return where it is."""
     if not isinstance(explanation, Path):
         got = type(explanation).__name__
-        raise ConfigError("only a Path can be animated", got=got, expected="Path", cure="draw it")
+        raise ConfigError(
+            "only a Path can be animated", got=got, expected="Path", cure="use draw for a picture that does not move"
+        )
     return animate_path(explanation, path, dark=dark)

@@ -1,4 +1,4 @@
-"""Explanations and pictures inside a page: as data, for light and dark, or so that they answer to the pointer."""
+"""Explanations and thumbnails inside a page: drawn for light and dark, or so that they answer to the pointer."""
 
 import base64
 import io
@@ -6,7 +6,7 @@ import pathlib
 import struct
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from regard.base import ConfigError
 from regard.explanation import Explanation, Matrix, Path, Places
 from regard.explanation.png import to_png
 from regard.explanation.svg import text as as_html
-from regard.explanation.widget import figure, map_figure, matrix_figure
+from regard.explanation.widget import figure, matrix_figure
 from regard.viz.drawing import animate, draw
 from regard.viz.theme import as_picture
 
@@ -24,25 +24,6 @@ _DENSE = 1.5  # pixels of a PNG for each one of the page
 _LEAST = 0.75  # of its width, below which a drawing scrolls: its words would be too small to read
 _DPI = round(96 * _DENSE)
 _SMALL = 128  # pixels of the page: the width of a thumbnail
-
-
-@dataclass(frozen=True, eq=False)
-class Picture:
-    """A PNG or GIF file, and the same for a dark page where there is one; `text` says what can be seen."""
-
-    title: str
-    light: bytes
-    dark: bytes = b""
-    text: str = ""
-
-
-@dataclass(frozen=True, eq=False)
-class PlaceMap:
-    """What every place of a picture attends to: weights [r c i j], of r × c places over a grid of i × j."""
-
-    title: str
-    picture: bytes
-    weights: Any
 
 
 def explanations_html(explanations: Sequence[Explanation], name: str = "", *, moving: bool = False) -> list[str]:
@@ -59,43 +40,21 @@ def explanations_html(explanations: Sequence[Explanation], name: str = "", *, mo
         if isinstance(explanation, Places) and explanation.grid is not None and explanation.weights.size:
             figures.append(figure(explanation, f"{name}<span>{as_html(title)}</span>"))
             continue
-        drawn = Picture(title, _rendered(explanation, dark=False), _rendered(explanation, dark=True))
-        figures.append(picture_html(drawn, name))
+        drawings = _rendered(explanation, dark=False), _rendered(explanation, dark=True)
+        figures.append(_picture_figure(title, *drawings, name))
         if moving and isinstance(explanation, Path) and len(explanation.where):
-            frames = Picture("step by step", _animated(explanation, dark=False), _animated(explanation, dark=True))
-            figures.append(picture_html(frames, name))
+            animations = _animated(explanation, dark=False), _animated(explanation, dark=True)
+            figures.append(_picture_figure("step by step", *animations, name))
     return [each for each in figures if each]
 
 
-def thumbnail_of(image: Any) -> bytes:
-    """A PNG file of pixels: [h w], [h w 3] or [3 h w], bytes or 0 to 1."""
-    return to_png(np.rint(255 * as_picture(image)).astype(np.uint8))
-
-
-def picture_html(picture: Picture, name: str = "") -> str:
-    """A figure that needs no other file; `name` is HTML that stands before the title."""
-    head = f"<figcaption>{name}<span>{as_html(picture.title)}</span></figcaption>"
-    dark = f'<source media="(prefers-color-scheme: dark)" srcset="{data(picture.dark)}">' if picture.dark else ""
-    said = as_html(picture.text or picture.title)
-    dense = _DENSE if _kind(picture.light) == "png" else 1.0
-    width = size_of(picture.light)[0] / dense
-    least = f"min-width:{round(_LEAST * width)}px"
-    image = f'<img src="{data(picture.light)}" width="{round(width)}" style="{least}" alt="{said}">'
-    return (
-        f'<figure class="shown">{head}<div class="scroll" tabindex="0"><picture>{dark}{image}</picture></div></figure>'
-    )
-
-
-def thumbnail_html(picture: bytes, text: str = "") -> str:
-    """A small picture, its pixels kept sharp where it is tiny."""
-    width, height = size_of(picture)
+def thumbnail_html(image: Any, text: str = "") -> str:
+    """A small picture of pixels, which are [h w], [h w 3] or [3 h w], bytes or 0 to 1; tiny ones are kept sharp."""
+    pixels = np.rint(255 * as_picture(image)).astype(np.uint8)
+    height, width = pixels.shape[:2]
     shown = width if min(width, height) > _SMALL else round(_SMALL * width / max(width, height))
-    return f'<img class="thumbnail" src="{data(picture)}" width="{min(shown, 2 * _SMALL)}" alt="{as_html(text)}">'
-
-
-def map_html(places: PlaceMap, name: str = "") -> str:
-    """A picture whose places show their weights when they are pointed at; at first, and without scripts, the middle."""
-    return map_figure(places.weights, data(places.picture), size_of(places.picture), name, title=places.title)
+    source = data(to_png(pixels))
+    return f'<img class="thumbnail" src="{source}" width="{min(shown, 2 * _SMALL)}" alt="{as_html(text)}">'
 
 
 def data(content: bytes) -> str:
@@ -117,6 +76,19 @@ def _kind(content: bytes) -> str:
         if content.startswith(start) and len(content) >= 24:
             return kind
     raise ConfigError("a picture of a page is a file", got=repr(content[:8]), expected="the bytes of a PNG or GIF")
+
+
+def _picture_figure(title: str, light: bytes, dark: bytes, name: str) -> str:
+    """A figure of a PNG or GIF file, and the same for a dark page; `name` is HTML that stands before the title."""
+    head = f"<figcaption>{name}<span>{as_html(title)}</span></figcaption>"
+    source = f'<source media="(prefers-color-scheme: dark)" srcset="{data(dark)}">'
+    width = size_of(light)[0] / (_DENSE if _kind(light) == "png" else 1.0)
+    least = f"min-width:{round(_LEAST * width)}px"
+    image = f'<img src="{data(light)}" width="{round(width)}" style="{least}" alt="{as_html(title)}">'
+    return (
+        f'<figure class="shown">{head}<div class="scroll" tabindex="0"><picture>{source}{image}</picture></div>'
+        "</figure>"
+    )
 
 
 def _alignments(explanations: Sequence[Explanation]) -> dict[tuple[Sequence[str], Sequence[str]], dict[str, Any]]:

@@ -64,8 +64,8 @@ def renderer(dpi: int | float) -> Any:
 def _helpers(missing: frozenset[int]) -> tuple[str, ...]:
     """The families for what DejaVu Sans lacks, the most helpful first."""
     best = max(_installed(), key=lambda name: (len(missing & _characters(name)), "Sans" in name), default=BASE)
-    found = missing & _characters(best)
-    return (best, *_helpers(missing - found)) if found else ()
+    covered = missing & _characters(best)
+    return (best, *_helpers(missing - covered)) if covered else ()
 
 
 @lru_cache(maxsize=4096)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from regard.base import ConfigError, ShapeError
 from regard.explanation.gates import Gates
+from regard.explanation.values import to_numpy
 from regard.viz.curves import COLOURS, DASHES, ON_DARK, colour_of
 from regard.viz.fonts import extent, printable
 from regard.viz.theme import (
@@ -156,9 +157,8 @@ def _beside(ax: "matplotlib.axes.Axes", values: NDArray[np.float64], palette: Pa
 
 def _checked(gates: Mapping[str, Any]) -> Layers:
     layers = {}
-    for name, given in gates.items():
-        values = given.detach().cpu().float().numpy() if hasattr(given, "detach") else given
-        array = np.asarray(values, dtype=np.float64)
+    for name, values in gates.items():
+        array = np.asarray(to_numpy(values), dtype=np.float64)
         if array.ndim != 2 or not array.size:
             raise ShapeError(f"gates of {name!r}", got=f"shape {list(array.shape)}", expected="[pictures channels]")
         if not ((array >= 0) & (array <= 1)).all():
@@ -173,7 +173,7 @@ def _checked(gates: Mapping[str, Any]) -> Layers:
 
 
 def _labels(labels: Any, count: int) -> NDArray[np.int64]:
-    array = np.asarray(labels.detach().cpu().numpy() if hasattr(labels, "detach") else labels)
+    array = np.asarray(to_numpy(labels))
     if array.shape != (count,) or not np.issubdtype(array.dtype, np.integer):
         got = f"{array.dtype} of shape {list(array.shape)}"
         raise ShapeError("each picture needs the number of its class", got=got, expected=f"[{count}]")

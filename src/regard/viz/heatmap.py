@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.base import ConfigError, ShapeError, require, write_atomically
+from regard.explanation.values import to_numpy
 from regard.viz.fonts import extent, families, printable, renderer
 from regard.viz.theme import darken
 
@@ -100,12 +101,8 @@ def save(axes: Any, path: str | os.PathLike[str], *, dpi: int | float = 150) -> 
 
 def as_numbers(weights: Any) -> Floats:
     """Arrays, tensors on any device and lists of both, as finite float64."""
-    if isinstance(weights, list | tuple) and any(hasattr(item, "detach") for item in weights):
-        weights = [as_numbers(item) for item in weights]
-    if hasattr(weights, "detach"):
-        weights = weights.detach().cpu().float().numpy()
     try:
-        array = np.asarray(weights)
+        array = np.asarray(to_numpy(weights))
     except ValueError as error:
         raise ShapeError("weights are ragged", expected="rows of one length", cure="pad them with 0") from error
     if not np.can_cast(array.dtype, np.float64, "same_kind"):

@@ -44,7 +44,7 @@ def draw(matrix: Matrix, *, dark: bool = False, ax: "matplotlib.axes.Axes | None
     >>> draw(Matrix([[0.9, 0.1]], ["la"], ["the", "house"])).get_xticklabels()[1].get_text()
     'house'
     """
-    title = " · ".join(part for part in (matrix.title, matrix.layer) if part)
+    title = " · ".join(text for text in (matrix.title, matrix.layer) if text)
     if not matrix.weights.size:
         return blank_drawing(title, "no weights", DARK if dark else LIGHT)
     if matrix.weights.ndim == 3:

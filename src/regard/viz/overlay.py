@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.base import ConfigError, ShapeError
+from regard.explanation.values import to_numpy
 from regard.viz.fonts import extent, families, printable
-from regard.viz.theme import DARK, LIGHT, Palette, headline, new_figure
+from regard.viz.theme import DARK, LIGHT, Palette, as_picture, headline, new_figure
 
 Numbers = NDArray[np.float64]
 Grid = NDArray[Any]  # of Axes
@@ -47,14 +48,14 @@ def spread(
     array([[0., 0., 1., 1.],
            [0., 0., 1., 1.]])
     """
-    cells = np.asarray(_plain(weights), dtype=np.float64)
+    cells = np.asarray(to_numpy(weights), dtype=np.float64)
     rows, columns = grid
     height, width = size
     if cells.size != rows * columns:
         got = f"{cells.size} weights on {rows} × {columns} places"
         raise ShapeError("weights do not fill the grid", got=got, expected=rows * columns)
     if smooth < 0:
-        raise ConfigError("smooth", got=smooth, expected="0 or more", cure="half a cell is usual")
+        raise ConfigError("smooth", got=smooth, expected="0 or more", cure="use 0.5, half a cell")
     left, top, right, bottom = map(float, (0, 0, width, height) if box is None else box)
     if not (right > left and bottom > top):
         raise ConfigError("box", got=tuple(box or ()), expected="left < right and top < bottom")
@@ -85,7 +86,7 @@ def overlay(
     on in the next line. Returns the grid of axes, which `save` writes; those without a panel are hidden.
     """
     captions = rows if rows is not None else {"": (words or [], weights)}
-    told = {name: CaptionOverlay(each, given, grid, box) for name, (each, given) in captions.items()}
+    told = {name: CaptionOverlay(each, word_weights, grid, box) for name, (each, word_weights) in captions.items()}
     return overlays(image, told, per_row=per_row, smooth=smooth, title=title, dark=dark)
 
 
@@ -102,7 +103,7 @@ def overlays(
 
     As `overlay` with `rows`, for models that see the picture in different ways: a grid and a box for each caption.
     """
-    picture = _picture(image)
+    picture = as_picture(image)
     if not captions:
         raise ShapeError("there is nothing to draw", got="no captions", expected="words and their weights")
     if per_row < 1:
@@ -159,28 +160,12 @@ def _kernel(pixels: int, low: float, high: float, cells: int, smooth: int | floa
     return result
 
 
-def _plain(array: Any) -> Any:
-    return array.detach().cpu().float().numpy() if hasattr(array, "detach") else array
-
-
-def _picture(image: Any) -> Numbers:
-    """Red, green and blue from 0 to 1."""
-    array = np.asarray(_plain(image))
-    if array.ndim == 2:
-        array = np.repeat(array[..., None], 3, -1)
-    if array.ndim != 3 or array.shape[2] != 3 or not array.size:
-        got, cure = list(array.shape), "image.transpose(1, 2, 0) if the colours come first"
-        raise ShapeError("a picture is [h w 3]", got=got, expected="height, width, colours", cure=cure)
-    scaled = array / 255 if array.dtype == np.uint8 else array
-    return np.clip(scaled.astype(np.float64), 0, 1)
-
-
 def _lines(name: str, told: CaptionOverlay, per_row: int) -> list[tuple[str | None, list[tuple[str, Numbers]]]]:
     """The panels of one caption, line by line; its name stands at the first."""
     words, weights = told.words, told.weights
     if not len(words):
         raise ShapeError("there is nothing to draw", got="a caption without words", expected="one word or more")
-    array = np.asarray(_plain(weights), dtype=np.float64)
+    array = np.asarray(to_numpy(weights), dtype=np.float64)
     if array.ndim != 2 or len(array) != len(words):
         got = f"{len(words)} words and weights {list(array.shape)}"
         raise ShapeError("every word needs its weights", got=got, expected=f"[{len(words)} k]")
@@ -188,7 +173,7 @@ def _lines(name: str, told: CaptionOverlay, per_row: int) -> list[tuple[str | No
         raise ConfigError("weights are not finite", cure="draw weights, not masked scores")
     panels = list(zip(words, array, strict=True))
     parts = [panels[start : start + per_row] for start in range(0, len(panels), per_row)]
-    return [(name if number == 0 else None, part) for number, part in enumerate(parts)]
+    return [(name if number == 0 else None, line) for number, line in enumerate(parts)]
 
 
 def _above(ax: Any, text: str, ink: str, *, left: bool = False) -> None:

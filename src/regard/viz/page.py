@@ -8,37 +8,13 @@ from importlib import resources
 from string import Template
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from regard.base import ConfigError, ShapeError
+from regard.base import ConfigError
 from regard.explanation import Explanation, Matrix
 from regard.explanation.svg import text as as_html
-from regard.explanation.widget import matrix_figure, read
+from regard.explanation.widget import read
 from regard.viz.charts import Chart, chart_curves
-from regard.viz.curves import (
-    COLOURS,
-    INK,
-    MARKERS,
-    RULE,
-    SOFT,
-    LengthBucket,
-    as_bucket,
-    finite,
-    length_curves,
-    loss_curves,
-)
-from regard.viz.embed import (
-    Picture,
-    PlaceMap,
-    explanations_html,
-    map_html,
-    picture_html,
-    thumbnail_html,
-    thumbnail_of,
-)
-
-Floats = NDArray[np.float64]
+from regard.viz.curves import COLOURS, INK, MARKERS, RULE, SOFT, finite, loss_curves
+from regard.viz.embed import explanations_html, thumbnail_html
 
 _OPEN = 3  # samples whose alignments are open at first
 _INSIDE = r"\([^\s<>\"()]*\)"  # an address may have parentheses, in pairs
@@ -64,26 +40,15 @@ _INKS = {  # what the figures are drawn in, as the page's style names it: a dark
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """One translation or one picture, with what the system attended to where it has attention.
+    """One input, such as a sentence or a picture, with what a system answered and what it attended to.
 
-    `source_text` is the sentence, or names the picture; several references are lines of `reference_text`. Of text,
-    `rows` are the output tokens, `columns` the source tokens, `weights` is [t k], and `panels` are further weights by
-    name, such as heads and layers, for a chooser. Of a picture, `thumbnail` is a PNG file of it, and `pictures` and
-    `maps` are drawings of what was looked at.
-
-    `explanations` say the same as data, and `image` has the pixels of the picture: the page draws them itself.
+    `source_text` is the sentence, or names the picture; several references are lines of `reference_text`. The page
+    draws the `explanations`, and shows the picture itself if `image` has its pixels.
     """
 
     source_text: str
     reference_text: str = ""
     output_text: str = ""
-    rows: Sequence[str] = ()
-    columns: Sequence[str] = ()
-    weights: Any = None
-    panels: Mapping[str, Any] = field(default_factory=dict)
-    thumbnail: bytes = b""
-    pictures: Sequence[Picture] = ()
-    maps: Sequence[PlaceMap] = ()
     explanations: Sequence[Explanation] = ()
     image: Any = None
 
@@ -94,8 +59,8 @@ class RunReport:
 
     `description` names the paper; addresses in it become links. `scores` and `facts` are rows of the table, a second
     line of a value is small print: `{"BLEU": "28.4\\nnrefs:1|case:mixed|…"}`. `curves` are the records of
-    metrics.jsonl, `lengths` are triples (label, bleu, count). `pictures` are drawings of the run as a whole, and
-    `explanations` what it attends to as a whole. Runs share a figure for each of their `charts`.
+    metrics.jsonl, `explanations` show what the run attends to as a whole. Runs share a figure for each of their
+    `charts`.
     """
 
     name: str
@@ -103,9 +68,7 @@ class RunReport:
     scores: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
     curves: Sequence[Mapping[str, Any]] = ()
-    lengths: Sequence[LengthBucket | Sequence[Any]] = ()
     samples: Sequence[Sample] = ()
-    pictures: Sequence[Picture] = ()
     explanations: Sequence[Explanation] = ()
     charts: Sequence[Chart] = ()
 
@@ -133,11 +96,13 @@ def report_page(
         raise ConfigError("a report needs runs", got="none", expected="at least one RunReport")
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ConfigError("runs must have different names", got=f"{', '.join(twice)} twice", cure="rename one of them")
-    paragraphs = "\n".join(f'<p dir="auto">{_linked(part)}</p>' for part in re.split(r"\n\s*\n", intro) if part.strip())
+    paragraphs = "\n".join(
+        f'<p dir="auto">{_linked(paragraph)}</p>' for paragraph in re.split(r"\n\s*\n", intro) if paragraph.strip()
+    )
     sections = {
         "Runs": _table(runs),
         "Curves": _figures(runs, *figure),
-        "Inside": _pictures(runs),
+        "Inside": _overviews(runs),
         as_html(samples): _samples(runs),
     }
     return Template(_file("page.html")).substitute(
@@ -156,8 +121,8 @@ def _file(name: str) -> str:
 def _linked(text: str) -> str:
     """`text` as HTML, where addresses are links."""
     parts = _LINK.split(str(text))  # every other one is an address
-    addresses = (f'<a href="{as_html(part)}">{as_html(part.split("://")[1])}</a>' for part in parts[1::2])
-    return "".join(as_html(part) + next(addresses, "") for part in parts[::2])
+    addresses = (f'<a href="{as_html(piece)}">{as_html(piece.split("://")[1])}</a>' for piece in parts[1::2])
+    return "".join(as_html(piece) + next(addresses, "") for piece in parts[::2])
 
 
 def _key(place: int) -> str:
@@ -197,17 +162,8 @@ def _value(value: object) -> str:
 
 
 def _figures(runs: Sequence[RunReport], key: str, label: str) -> str:
-    """BLEU by length, once for each set of buckets; loss and the figure that counts by step."""
-    buckets = {run.name: [as_bucket(run.name, bucket) for bucket in run.lengths] for run in runs}
-    sharing: dict[tuple[tuple[str, int], ...], set[str]] = {}
-    for name, line in buckets.items():
-        if any(bucket.bleu is not None for bucket in line):
-            sharing.setdefault(tuple((bucket.label, bucket.sentences) for bucket in line), set()).add(name)
-    figures: list[tuple[str, Any]] = []
-    for names in sharing.values():
-        lines = {name: line if name in names else [] for name, line in buckets.items()}  # all, to keep their colours
-        figures.append(("BLEU by length of the source", length_curves(lines)))
-    figures += _charts(runs)
+    """The charts of the runs, then their loss and the figure that counts by step."""
+    figures = _charts(runs)
     records = {run.name: run.curves for run in runs}
     every = [record for run in runs for record in run.curves if finite(record.get("step")) is not None]
     for name, y in (("Loss", "loss"), (f"{label} during training", key)):
@@ -246,7 +202,8 @@ def _inline(ax: Any, prefix: str, name: str) -> str:
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>|<style.*?</style>", "", svg, flags=re.DOTALL)
     used = {
-        found: f"{prefix}-{place}" for place, found in enumerate(dict.fromkeys(re.findall(r"[\"(]#([^\")]+)", svg)))
+        identifier: f"{prefix}-{place}"
+        for place, identifier in enumerate(dict.fromkeys(re.findall(r"[\"(]#([^\")]+)", svg)))
     }
     svg = re.sub(r' id="([^"]*)"', lambda match: f' id="{used[match[1]]}"' if match[1] in used else "", svg)
     svg = re.sub(r'(?:xlink:)?href="#([^"]+)"', lambda match: f'href="#{used[match[1]]}"', svg)
@@ -267,12 +224,13 @@ def _shorter(path: str) -> str:
     return re.sub(r"\s+(?=[A-Za-z])|(?<=[A-Za-z])\s+|\s+(?=\")", "", path).replace("\n", " ")
 
 
-def _pictures(runs: Sequence[RunReport]) -> str:
-    """Drawings of whole runs, run by run."""
-    drawn = []
-    for place, run in enumerate(runs):
-        drawn += explanations_html(run.explanations, _named(place, run.name))
-        drawn += [picture_html(picture, _named(place, run.name)) for picture in run.pictures]
+def _overviews(runs: Sequence[RunReport]) -> str:
+    """What each run attends to as a whole, run by run."""
+    drawn = [
+        figure
+        for place, run in enumerate(runs)
+        for figure in explanations_html(run.explanations, _named(place, run.name))
+    ]
     return '<div class="pictures">\n' + "\n".join(drawn) + "\n</div>" if drawn else ""
 
 
@@ -283,67 +241,32 @@ def _samples(runs: Sequence[RunReport]) -> str:
         for sample in run.samples:
             sentences.setdefault(sample.source_text, []).append((place, sample))
     blocks = []
-    for number, (source, found) in enumerate(sentences.items(), 1):
-        lines = (line for _, sample in found for line in sample.reference_text.splitlines() if line.strip())
+    for number, (source, answers) in enumerate(sentences.items(), 1):
+        lines = (line for _, sample in answers for line in sample.reference_text.splitlines() if line.strip())
         texts = [_line("Reference", line, "reference") for line in dict.fromkeys(lines)]
-        texts += [_line(_named(place, runs[place].name), sample.output_text) for place, sample in found]
-        maps = [_alignment(place, runs[place].name, number, sample) for place, sample in found]
-        maps += [_shown(_named(place, runs[place].name), sample, moving=number == 1) for place, sample in found]
-        drawn = "\n".join(part for part in maps if part)
+        texts += [_line(_named(place, runs[place].name), sample.output_text) for place, sample in answers]
+        figures = [
+            figure
+            for place, sample in answers
+            for figure in explanations_html(sample.explanations, _named(place, runs[place].name), moving=number == 1)
+        ]
+        drawn = "\n".join(figures)
         opened = " open" if number <= _OPEN else ""
-        seen = "Attention" if any(_is_seen(sample) for _, sample in found) else "Alignments"
+        seen = "Attention" if any(_is_seen(sample) for _, sample in answers) else "Alignments"
         more = f'<details{opened}><summary>{seen}</summary>\n<div class="maps">\n{drawn}\n</div>\n</details>\n'
         head = f'<h3><b>{number}</b><span dir="auto">{as_html(source)}</span></h3>'
-        if small := next(filter(None, (_thumbnail(sample) for _, sample in found)), b""):
-            head += "\n" + thumbnail_html(small, source)
+        if (image := next((sample.image for _, sample in answers if sample.image is not None), None)) is not None:
+            head += "\n" + thumbnail_html(image, source)
         body = '<dl class="texts">\n' + "\n".join(texts) + "\n</dl>\n" + (more if drawn else "")
         blocks.append(f'<article class="sample">\n{head}\n{body}</article>')
     return "\n".join(blocks)
 
 
-def _shown(name: str, sample: Sample, *, moving: bool) -> str:
-    """The explanations and drawings of one sample."""
-    figures = explanations_html(sample.explanations, name, moving=moving)
-    figures += [picture_html(picture, name) for picture in sample.pictures]
-    return "\n".join([*figures, *(map_html(each, name) for each in sample.maps)])
-
-
 def _is_seen(sample: Sample) -> bool:
     """Whether what was attended to is more than alignments of words."""
-    return bool(sample.pictures or sample.maps or any(not isinstance(each, Matrix) for each in sample.explanations))
-
-
-def _thumbnail(sample: Sample) -> bytes:
-    return sample.thumbnail or (b"" if sample.image is None else thumbnail_of(sample.image))
+    return any(not isinstance(explanation, Matrix) for explanation in sample.explanations)
 
 
 def _line(label: str, text: str, kind: str = "output") -> str:
     body = as_html(text) if text.strip() else '<span class="empty">nothing</span>'
     return f'<dt>{label}</dt><dd class="{kind}" dir="auto">{body}</dd>'
-
-
-def _alignment(place: int, run: str, number: int, sample: Sample) -> str:
-    """The heat map of one sample, as a picture with labels and the numbers for the script; nothing without weights."""
-    weights = {"weights": sample.weights} if sample.weights is not None else {}
-    panels = {str(name): _matrix(array, run, number, sample) for name, array in {**weights, **sample.panels}.items()}
-    return matrix_figure(panels, sample.rows, sample.columns, _named(place, run))
-
-
-def _matrix(array: Any, run: str, number: int, sample: Sample) -> Floats:
-    """Weights [t k], checked."""
-    if hasattr(array, "detach"):
-        array = array.detach().cpu().float().numpy()
-    where, wanted = f"sentence {number} of {run!r}", (len(sample.rows), len(sample.columns))
-    try:
-        matrix = np.asarray(array, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ShapeError(f"weights of {where} are no array of numbers", expected=f"shape {list(wanted)}") from error
-    if matrix.shape != wanted and not (matrix.size == 0 and 0 in wanted):
-        raise ShapeError(
-            f"weights do not fit the tokens of {where}",
-            got=f"shape {list(matrix.shape)}",
-            expected=f"{list(wanted)}: {wanted[0]} rows (output tokens) and {wanted[1]} columns (source tokens)",
-        )
-    if not np.isfinite(matrix).all():
-        raise ConfigError(f"weights of {where} are not finite", cure="show weights, not masked scores")
-    return matrix

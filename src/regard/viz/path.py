@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from regard.base import ConfigError, ShapeError, require, write_atomically
 from regard.explanation.path import Path
+from regard.explanation.values import to_numpy
 from regard.viz.theme import (
     DARK,
     LIGHT,
@@ -186,9 +187,7 @@ def _checked(
     image: Any, where: Any, size: int, scales: int, steps: int | None, labels: str | Sequence[object] | None
 ) -> _Rollout:
     picture = as_picture(image)
-    if hasattr(where, "detach"):
-        where = where.detach().cpu().float().numpy()
-    places = np.asarray(where, dtype=np.float64)
+    places = np.asarray(to_numpy(where), dtype=np.float64)
     if places.ndim != 2 or places.shape[1] != 2 or not len(places):
         got = f"shape {list(places.shape)}"
         raise ShapeError("where are the glimpses?", got=got, expected="[t 2]: (x, y) for each step")
@@ -205,12 +204,12 @@ def _checked(
     else:
         said = [None if label is None else str(label) for label in labels][: len(places)]
     if len(said) != len(places):
-        cure = "None where nothing is said"
+        cure = "give None for a glimpse that says nothing"
         raise ShapeError("each step needs a label", got=len(said), expected=len(places), cure=cure)
-    whole = np.array(picture.shape[1::-1], dtype=np.float64)
-    centres = (places + 1) / 2 * whole
-    low = np.clip(centres.min(0) - size / 2, -_BEYOND * whole, 0)
-    high = np.clip(centres.max(0) + size / 2, whole, (1 + _BEYOND) * whole)
+    sides = np.array(picture.shape[1::-1], dtype=np.float64)
+    centres = (places + 1) / 2 * sides
+    low = np.clip(centres.min(0) - size / 2, -_BEYOND * sides, 0)
+    high = np.clip(centres.max(0) + size / 2, sides, (1 + _BEYOND) * sides)
     return _Rollout(picture, centres, size, scales, said, low, high)
 
 
@@ -320,13 +319,13 @@ def _palette(frames: Sequence[Any], exact: Sequence[str]) -> Any:
     """One palette for all frames, so that nothing flickers: of their colours together, some of them exact."""
     pillow, colours = require("PIL.Image", extra="viz"), require("matplotlib.colors", extra="viz")
     together = pillow.fromarray(np.concatenate([np.asarray(each) for each in frames])).quantize(256)
-    found = np.array(together.getpalette(), dtype=np.int64).reshape(-1, 3)
+    table = np.array(together.getpalette(), dtype=np.int64).reshape(-1, 3)
     for each in exact:
         wanted = np.rint(255 * np.array(colours.to_rgb(each))).astype(np.int64)
-        found[np.square(found - wanted).sum(1).argmin()] = wanted
-        found[np.abs(found - wanted).max(1) <= 8] = wanted  # pillow looks for the nearest with two bits less
+        table[np.square(table - wanted).sum(1).argmin()] = wanted
+        table[np.abs(table - wanted).max(1) <= 8] = wanted  # pillow looks for the nearest with two bits less
     palette = pillow.new("P", (1, 1))
-    palette.putpalette(found.flatten().tolist())
+    palette.putpalette(table.flatten().tolist())
     return palette
 
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from regard.base import ConfigError, ShapeError, require
 from regard.explanation.places import Places
+from regard.explanation.values import to_numpy
 from regard.viz.overlay import CaptionOverlay, overlays
 from regard.viz.theme import (
     DARK,
@@ -161,9 +162,7 @@ def _checked(picture: Pixels, places: Sequence[tuple[int, int]], weights: Any) -
     height, width = picture.shape[:2]
     if outside := [spot for spot in spots if not (0 <= spot[0] < height and 0 <= spot[1] < width)]:
         raise ShapeError("a place is outside the picture", got=outside[0], expected=f"within {height} × {width}")
-    if hasattr(weights, "detach"):
-        weights = weights.detach().cpu().float().numpy()
-    layers = np.asarray(weights, dtype=np.float64)
+    layers = np.asarray(to_numpy(weights), dtype=np.float64)
     if layers.ndim != 3 or len(layers) != len(spots) or not layers.size:
         got, expected = f"shape {list(layers.shape)}", f"[{max(len(spots), 1)} i j], a grid for each place"
         raise ShapeError("weights do not fit the places", got=got, expected=expected, cure="take one picture: maps[0]")

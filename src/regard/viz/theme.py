@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.base import ConfigError, ShapeError, require
+from regard.explanation.values import to_numpy
 from regard.viz.fonts import extent, families, printable
 
 if TYPE_CHECKING:
@@ -38,8 +39,7 @@ def as_picture(image: Any) -> Pixels:
     >>> as_picture(np.full((2, 3), 255, dtype=np.uint8)).shape
     (2, 3, 3)
     """
-    if hasattr(image, "detach"):
-        image = image.detach().cpu().numpy()
+    image = to_numpy(image)
     array = np.asarray(image)
     if array.ndim == 3 and array.shape[0] in (1, 3) and array.shape[2] not in (1, 3):
         array = array.transpose(1, 2, 0)
