@@ -14,7 +14,7 @@ def test_places_in_pixels():
 
 
 @pytest.mark.parametrize(("change", "error", "message"), [
-    ({"where": [[0.0, 1.5]]}, ConfigError, "places of glimpses: got 0 to 1.5; expected −1 to 1. Try: x = 2"),
+    ({"where": [[0.0, 1.5]]}, ConfigError, "places of glimpses: got 0 to 1.5; expected −1 to 1. Try: compute x = 2"),
     ({"where": [[0.0, 1.0, 0.0]]}, ShapeError, r"places of glimpses: got shape \[1, 3\]; expected \[t 2\]"),
     ({"where": [[np.nan, 0.0]]}, ConfigError, "places of glimpses are not finite"),
     ({"size": 0}, ConfigError, "the size of a glimpse: got 0; expected a whole number, 1 or more"),
