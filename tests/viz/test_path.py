@@ -202,7 +202,7 @@ def test_animation(tmp_path):
         (
             lambda: glimpse_path(GREY, WHERE, size=4, labels=["1"]),
             ShapeError,
-            "label: got 1; expected 3.*nothing is said",
+            "label: got 1; expected 3.*says nothing",
         ),
         (lambda: glimpse_path(GREY * 9, WHERE, size=4), ConfigError, "out of range"),
         (lambda: glimpse_animation(GREY, WHERE, "path.mp4", size=4), ConfigError, "GIF: got '.mp4'; expected .gif"),
