@@ -157,7 +157,13 @@ class CapturedStepper(Stepper):
         moments = [value for state in self.optimiser.state.values() for value in state.values()]
         means = [] if self.mean is None else self.mean.mean
         kept = list(self.masters.model.buffers())  # statistics of batches, running means
+        kept += carried(self.task).values()
         return [*self.masters.full, *kept, *(m for m in moments if isinstance(m, Tensor)), *means, *self.sums.values()]
+
+
+def carried(task: Task) -> dict[str, Tensor]:
+    """What a task carries from batch to batch, such as the state of a model of text; nothing for most tasks."""
+    return dict(task.carried()) if hasattr(task, "carried") else {}
 
 
 @contextmanager
