@@ -100,11 +100,11 @@ class TextUnits:
             numbers.pop()
         return np.asarray(numbers, dtype=np.int64)
 
-    def decode(self, ids: Iterable[int]) -> str:
+    def decode(self, ids: Iterable[int] | Numbers) -> str:
         """The text of numbers: <eos> ends a line, <pad> and <bos> are skipped."""
         return "".join(self._lines_of(ids))
 
-    def labels(self, ids: Iterable[int]) -> list[str]:
+    def labels(self, ids: Iterable[int] | Numbers) -> list[str]:
         """A name for each number, as a picture shows it: <eos> stays, a space becomes ␣."""
         names = (self.vocabulary.tokens[number] for number in ids)
         return [VISIBLE.get(name, name) for name in names]
@@ -136,7 +136,7 @@ class TextUnits:
     def __len__(self) -> int:
         return len(self.vocabulary)
 
-    def _lines_of(self, ids: Iterable[int]) -> Iterator[str]:
+    def _lines_of(self, ids: Iterable[int] | Numbers) -> Iterator[str]:
         line: list[str] = []
         for number in ids:
             if number == EOS:

@@ -10,7 +10,7 @@ from numpy import ndarray
 
 LARGEST = 700.0  # nats a token: what is beyond has a perplexity that no float holds
 
-Nats = Float[ndarray, " n"]
+Nats = Float[ndarray, "..."]  # −log p of tokens [n]
 
 
 class PerplexityGroup(NamedTuple):
@@ -39,7 +39,7 @@ def bits_per_character(total: float, characters: int) -> float:
     return total / math.log(2) / max(characters, 1)
 
 
-def cut_after(numbers: Nats, tokens: Int[ndarray, " n"], end: int) -> list[Nats]:
+def cut_after(numbers: Nats, tokens: Int[ndarray, "..."], end: int) -> list[Nats]:
     """Numbers of a running text, cut after each token `end`.
 
     >>> [line.tolist() for line in cut_after(np.array([1.0, 2.0, 3.0]), np.array([7, 2, 8]), end=2)]

@@ -52,7 +52,8 @@ class LSTMN(nn.Module):
     """One layer: x [b t e] → h [b t d]. `tape` is how many cells back it can attend.
 
     `score` and `align` are names of `SCORES` and `ALIGNS`; the query is [x_t; h̃_{t−1}], the keys are h_i. With
-    "additive" and "softmax" it is the paper's. A trace sees the weights of every step as the layer `attention`.
+    "additive" and "softmax" it is the paper's. A trace sees the weights of every step as the layer `attention`. Scores
+    and alignments that depend on the place of a key, such as "location", count places on the tape, empty ones included.
     """
 
     def __init__(
