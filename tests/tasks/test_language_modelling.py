@@ -88,10 +88,18 @@ def test_figures_of_a_stream_by_hand(kind: str) -> None:
     assert "stream of 5" in several.details["signatures"]["perplexity"]
 
 
-def test_a_part_of_the_text() -> None:
-    for context in ("sentence", "stream"):
-        task = made(context)
-        assert task.evaluate(model_for(task), "test", Generation(evaluated=40), full=True).details["count"] <= 40
+@pytest.mark.parametrize("context", ["sentence", "stream"])
+def test_a_part_of_the_text(context: str, tmp_path: Path) -> None:
+    """The first lines, and all figures are of them alone."""
+    task = made(context)
+    model, lines = model_for(task), SPLITS["test"].split("\n")
+    few = task.evaluate(model, "test", Generation(evaluated=40, rows=1), full=True)
+    assert 20 < few.details["count"] <= 40
+    count = next(n for n in range(12) if sum(len(line.split()) + 1 for line in lines[:n]) == few.details["count"])
+    (tmp_path / "few.txt").write_text("".join(f"{line}\n" for line in lines[:count]))
+    same = task.evaluate(model, str(tmp_path / "few.txt"), Generation(rows=1), full=True)
+    for name in ("perplexity", "bits_per_character"):
+        assert few.figures[name] == pytest.approx(same.figures[name], rel=1e-6)
 
 
 def test_characters() -> None:

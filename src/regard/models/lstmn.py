@@ -27,7 +27,7 @@ from regard.attention.tracing import watched
 from regard.base import check_settings
 from regard.base.ranges import Few, Share, Vocabulary, Width
 from regard.models.language_model import LanguageModel
-from regard.nn import StepLinear, Tape, build_attention, lstm_step, padding, query_weight
+from regard.nn import StepLinear, StepTape, build_attention, lstm_step, padding, query_weight
 from regard.score import Additive, Prepared, ProjectedAdditive
 
 
@@ -90,7 +90,7 @@ class LSTMN(nn.Module):
         """h and c at every step, from `cells` on or from empty tapes; `lengths` says where padding begins."""
         batch, steps = x.shape[:2]
         before = 0 if cells is None else cells.hidden.shape[1]
-        tape = Tape(before + steps)
+        tape = StepTape(before + steps)
         if cells is not None:
             tape.write(self.attention.prepare(cells.hidden).keys, torch.cat([cells.hidden, cells.memory], -1))
         step = _Steps(self, x, None if cells is None else cells.summary)
@@ -186,7 +186,7 @@ class _Steps:
 class _LookBack:
     """The attention of each step to the cells that are on the tape then, `layer.tape` of them at most."""
 
-    def __init__(self, layer: LSTMN, tape: Tape, written: Bool[Tensor, "b m"] | None) -> None:
+    def __init__(self, layer: LSTMN, tape: StepTape, written: Bool[Tensor, "b m"] | None) -> None:
         self.layer, self.tape, self.attention = layer, tape, layer.attention
         self.allowed = None  # [b k]: which cells exist; None where every cell does
         if written is not None:

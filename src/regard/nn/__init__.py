@@ -24,7 +24,7 @@ from regard.nn.reward import MovingBaseline, baseline_error, leave_one_out, rein
 from regard.nn.squeeze import SqueezeExcitation
 from regard.nn.step_attention import Glance, StepAttention, query_weight
 from regard.nn.step_linear import StepLinear
-from regard.nn.tape import Tape
+from regard.nn.step_tape import StepTape
 from regard.nn.transformer import DecoderLayer, EncoderLayer, FeedForward, Residual
 
 __all__ = [
@@ -51,7 +51,7 @@ __all__ = [
     "StepGRU",
     "StepLSTM",
     "StepLinear",
-    "Tape",
+    "StepTape",
     "baseline_error",
     "build_attention",
     "efficientnet_lite0",

@@ -30,7 +30,7 @@ class Generation:
     unknown: bool = False  # whether <unk> may be written
     shown: Count = 60  # the attention of so many last tokens is explained
     rows: BatchSize = 32  # evaluation: sentences, or streams, that are read side by side
-    evaluated: Natural = 0  # evaluation: so many tokens at most, from the start of the text; 0: all
+    evaluated: Natural = 0  # evaluation: the first lines, with so many tokens at most; 0: all
 
     def __post_init__(self) -> None:
         check_settings(self)

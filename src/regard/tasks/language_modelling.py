@@ -240,6 +240,7 @@ class LanguageModelling(StoredTask):
     ) -> Evaluation:
         """Perplexity and bits per character of a split, or of a text file; every token is predicted exactly once."""
         how, (name, text) = settings or self.config.generation, self._named_text(split)
+        text = self._first_lines(text, how.evaluated) if how.evaluated else text
         was_training = model.training
         model.eval()
         try:
@@ -269,11 +270,9 @@ class LanguageModelling(StoredTask):
 
     def token_nats(self, model: nn.Module, text: str, how: Generation, progress: Progress | None = None) -> list[Nats]:
         """−log p of each token, line by line in the order of the text."""
-        device, limit = next(model.parameters()).device, how.evaluated or None
+        device = next(model.parameters()).device
         if self.config.context == "sentence":
             pairs = list(self._pairs(text))
-            if limit is not None:
-                pairs = pairs[: max(1, int(np.searchsorted(np.cumsum([len(pair[1]) + 1 for pair in pairs]), limit)))]
             lines: list[Nats] = [np.empty(0)] * len(pairs)
             longest = max(len(pair[1]) for pair in pairs) + 1
             done = 0
@@ -286,7 +285,7 @@ class LanguageModelling(StoredTask):
                 if progress is not None:
                     progress("sentences", done, len(pairs))
             return lines
-        tokens = self.units.stream(text)[:limit]
+        tokens = self.units.stream(text)
         return cut_after(self._stream_nats(model, tokens, how, device, progress), tokens, end=EOS)
 
     def _stream_nats(
@@ -352,6 +351,12 @@ class LanguageModelling(StoredTask):
 
     def _pairs(self, text: str) -> Iterator[Pair]:
         return (([], sentence) for sentence in self.units.sentences(text))
+
+    def _first_lines(self, text: str, limit: int) -> str:
+        """The first lines of a text, with so many tokens at most; one line at least."""
+        ends = np.cumsum([len(sentence) + 1 for sentence in self.units.sentences(text)])
+        count = max(1, int(np.searchsorted(ends, limit, side="right")))
+        return "".join(f"{line}\n" for line in text.split("\n")[:count])
 
     def _named_text(self, split: str) -> tuple[str, str]:
         """A split by name, or the text of a file, under a name that a result file can have."""

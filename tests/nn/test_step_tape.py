@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from regard.base import ShapeError
-from regard.nn import Tape
+from regard.nn import StepTape
 
 
 def recurrence(x: Tensor, w: Tensor, first: Callable[[int], int], joined: bool) -> Tensor:
     """A little attention to all earlier cells, each made of what the one before attended to."""
-    tape, outputs = Tape(x.shape[1]), []
+    tape, outputs = StepTape(x.shape[1]), []
     if joined:
         tape._joined = ([], [])  # as under a transform
     for t in range(x.shape[1]):
@@ -57,7 +57,7 @@ def test_transforms_join_the_cells(parts: tuple[Tensor, Tensor]) -> None:
 
 
 def test_cells_without_gradient_before_those_with() -> None:
-    tape, learnt = Tape(2), torch.ones(1, 1, 2, requires_grad=True)
+    tape, learnt = StepTape(2), torch.ones(1, 1, 2, requires_grad=True)
     tape.write(torch.zeros(1, 1, 2), torch.zeros(1, 1, 2))
     assert not tape.read()[0].requires_grad
     tape.write(learnt, 3 * learnt)
@@ -69,7 +69,7 @@ def test_cells_without_gradient_before_those_with() -> None:
 
 def test_half_precision_sums_are_wide() -> None:
     """The gradient of a cell that is read 2,000 times is not lost in bfloat16, where 256 + 1 is 256."""
-    tape, cell = Tape(1), torch.ones(1, 1, 1, dtype=torch.bfloat16, requires_grad=True)
+    tape, cell = StepTape(1), torch.ones(1, 1, 1, dtype=torch.bfloat16, requires_grad=True)
     tape.write(cell, cell)
     total = torch.stack([tape.read()[1].float().sum() for _ in range(2000)]).sum()
     (gradient,) = torch.autograd.grad(total, cell)
@@ -78,7 +78,7 @@ def test_half_precision_sums_are_wide() -> None:
 
 def test_reads_are_views_of_one_store() -> None:
     with torch.no_grad():
-        tape = Tape(3)
+        tape = StepTape(3)
         for number in range(3):
             tape.write(torch.full((1, 1, 1), float(number)), torch.zeros(1, 1, 1))
         assert tape.read()[0].data_ptr() == tape.read()[0].data_ptr()
@@ -86,7 +86,7 @@ def test_reads_are_views_of_one_store() -> None:
 
 
 def test_too_many_cells_and_none() -> None:
-    tape = Tape(1)
+    tape = StepTape(1)
     with pytest.raises(ShapeError, match="there is no such cell"):
         tape.read()
     tape.write(torch.zeros(2, 1, 1), torch.zeros(2, 1, 1))

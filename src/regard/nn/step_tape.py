@@ -15,14 +15,14 @@ from regard.base import ShapeError
 from regard.kernels.derivatives import transformed
 
 
-class Tape:
+class StepTape:
     """Room for `capacity` cells, each with a key and a value; what was written is not changed afterwards.
 
     Gradients flow from what was read to what was written. They are added up, cell by cell, in one store as large as the
     tape; that a cell's sum is complete before it is passed on follows from the order in which cells were written. Under
     the transforms of `torch.func`, in forward mode and in a compiler, cells are joined by `torch.cat` instead.
 
-    >>> tape = Tape(3)
+    >>> tape = StepTape(3)
     >>> for number in (1.0, 2.0):
     ...     tape.write(torch.full((1, 1, 2), number), torch.full((1, 1, 1), 10 * number))
     >>> keys, values = tape.read()
