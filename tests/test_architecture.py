@@ -203,13 +203,17 @@ def test_command_line_is_frozen() -> None:
         "translate": search,
         "caption": ["--beam", "--beside", "--device", "--help", "--nbest", "--overlay", "--set"],
         "classify": ["--device", "--help", "--path", "--set"],
+        "generate": [
+            "--device", "--draw", "--file", "--help", "--seed", "--set",
+            "--temperature", "--tokens", "--top-k", "--top-p",
+        ],
         "report": ["--help", "--out", "--samples", "--source", "--split", "--target"],
         "list": ["--help", "--json"],
         "show": ["--help", "--json"],
         "predict": ["--device", "--draw", "--help", "--json", "--set"],
         "info": ["--help"],
         "tour": ["--help", "--out"],
-    }
+    }  # fmt: skip
 
 
 def test_public_things_are_documented() -> None:

@@ -328,6 +328,17 @@ def test_recurrent_ways_agree(load: Load) -> None:
         gate.check_results({"other": other}, eager=exact, exact=exact)
 
 
+def test_lstmn_ways_agree(load: Load) -> None:
+    benchmark, gate = load("lstmn_gpu"), load("gate")
+    case = benchmark.Case(6, torch.device("cpu"), small=True)
+    assert case.gate() == {}
+    exact = case.results(plain=True, settings=benchmark.Train(lr=1e-4), exact=True)
+    case.start = {name: 1.01 * tensor if "to_keys" in name else tensor for name, tensor in case.start.items()}
+    other = case.results(plain=False, settings=benchmark.WAYS["ours, eager"][1])
+    with pytest.raises(gate.WrongResult):
+        gate.check_results({"other": other}, eager=exact, exact=exact)
+
+
 def test_searches_must_agree_on_95_per_cent(load: Load) -> None:
     benchmark, gate = load("translation_cpu"), load("gate")
     expected = [[number] for number in range(40)]

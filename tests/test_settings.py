@@ -24,7 +24,17 @@ from regard.data import Canvas, Vocabulary, WordCodec
 from regard.datasets.shapes import shapes
 from regard.models import MODELS
 from regard.recipes import RECIPES, Recipe, build_model, build_task, change
-from regard.tasks import TASKS, Captioning, EncoderConfig, GlimpseSettings, Search, Translation, translate_texts
+from regard.tasks import (
+    TASKS,
+    Captioning,
+    EncoderConfig,
+    Generation,
+    GlimpseSettings,
+    LanguageModelling,
+    Search,
+    Translation,
+    translate_texts,
+)
 from regard.train import Train
 from regard.train.optim import build_optimiser
 from regard.train.schedule import learning_rate
@@ -32,7 +42,7 @@ from regard.train.schedule import learning_rate
 pytestmark = pytest.mark.bare  # else beartype refuses a wrong type before we do
 
 CONFIGS: list[type] = [
-    Train, Search, GlimpseSettings, Canvas, EncoderConfig,
+    Train, Search, GlimpseSettings, Canvas, EncoderConfig, Generation,
     *(kind.config for kind in TASKS.values()),
     *(paper.config for paper in MODELS.values()),
 ]  # fmt: skip
@@ -200,6 +210,8 @@ def tried(recipe: Recipe, settings: list[str]) -> None:
         changes = {"finetune": False, "jitter": 0, "dataset": "shapes"}
         config = dataclasses.replace(recipe.task, encoder=encoder, **changes)
         task: Any = Captioning(config, splits=shapes((6, 2, 2)))
+    elif recipe.entry.name == "language_modelling":
+        task = LanguageModelling(recipe.task, splits={"train": " ".join(WORDS), "valid": "word1", "test": "word2"})
     elif recipe.entry.name == "translation":
         task = Translation(recipe.task, codecs=(LANGUAGE, LANGUAGE))
     else:

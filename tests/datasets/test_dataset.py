@@ -16,7 +16,7 @@ from regard.nn.efficientnet import WEIGHTS
 from regard.tasks import Translation, TranslationConfig
 
 SOURCES = {name: source for dataset in DATASETS.values() for name, source in dataset.sources.items()}
-TYPES = {"parallel text": ParallelText, "pictures": Pictures, "captions": Captions}
+TYPES = {"parallel text": ParallelText, "pictures": Pictures, "captions": Captions, "text": str}
 
 
 def expected_names() -> set[str]:
@@ -71,10 +71,12 @@ def test_no_checksum_twice() -> None:
 
 def test_how_a_user_gets_each_set() -> None:
     expected = {
-        "embedded": ("tatoeba_plain", "digits", "shapes"),
+        "embedded": ("tatoeba_plain", "digits", "shapes", "agreement"),
         "download": ("multi30k", "mnist", "cifar10"),
-        "bring": ("tatoeba", "europarl", "newstest", "svhn", "flickr8k"),  # cut or packed anew: nobody publishes them
-    }
+        "bring": (  # cut or packed anew: nobody publishes them
+            "tatoeba", "europarl", "newstest", "svhn", "flickr8k", "ptb", "wikitext2", "tinyshakespeare", "enwik8",
+        ),
+    }  # fmt: skip
     for access, names in expected.items():
         assert {DATASETS[name].access for name in names} == {access}
 
@@ -107,11 +109,11 @@ def test_what_is_embedded_is_read_from_the_package(name: str, tmp_path: Path, mo
 
 
 def test_a_task_takes_those_of_its_kind() -> None:
-    kinds = [of_kind(DATASETS, kind) for kind in ("parallel text", "pictures", "captions")]
+    kinds = [of_kind(DATASETS, kind) for kind in ("parallel text", "pictures", "captions", "text")]
     assert {name for sets in kinds for name in sets} == {name for name in DATASETS if DATASETS[name].can_train}
     assert not DATASETS["newstest"].can_train
     assert [("europarl" in sets, "svhn" in sets, "shapes" in sets) for sets in kinds] == [
-        (True, False, False), (False, True, False), (False, False, True),
+        (True, False, False), (False, True, False), (False, False, True), (False, False, False),
     ]  # fmt: skip
     assert choose(DATASETS, "pictures", "svhn", setting="task.dataset") is DATASETS["svhn"]
 

@@ -9,7 +9,7 @@ import torch
 from sizes import TASK, WORDS, few_pictures, seeing, small
 
 from regard.base import ConfigError, RegardError, from_json, to_json
-from regard.data import Codec, Vocabulary, WordCodec, collate
+from regard.data import Codec, TextUnits, Vocabulary, WordCodec, collate
 from regard.models import MODELS
 from regard.recipes import (
     RECIPES,
@@ -23,12 +23,13 @@ from regard.recipes import (
     with_files,
 )
 from regard.recipes.recipe import FORMAT
-from regard.tasks import Captioning, CaptioningConfig, Search, Translation, TranslationConfig
+from regard.tasks import Captioning, CaptioningConfig, LanguageModelling, Search, Translation, TranslationConfig
 
 FILES = {name.partition("/")[0]: name.partition("/")[0] for name in RECIPES} | {"nonlocal": "nonlocal_net"}
 EVERY = pytest.mark.parametrize("name", RECIPES)
 OF_TEXT = pytest.mark.parametrize("name", [name for name in RECIPES if TASK[name] == "translation"])
-OF_PICTURES = pytest.mark.parametrize("name", [name for name in RECIPES if TASK[name] != "translation"])
+SEEING = ("classification", "captioning")
+OF_PICTURES = pytest.mark.parametrize("name", [name for name in RECIPES if TASK[name] in SEEING])
 
 
 def codec(*words: str) -> WordCodec:
@@ -69,6 +70,10 @@ def test_settings_survive_a_folder(name: str, tmp_path: Path) -> None:
         save_recipe(tmp_path, recipe, Translation(recipe.task, codecs=(one, one)))
     elif TASK[name] == "classification":
         save_recipe(tmp_path, recipe, few_pictures(recipe))
+    elif TASK[name] == "language_modelling":
+        units = TextUnits.train("a b", kind=recipe.task.units)
+        save_recipe(tmp_path, recipe, LanguageModelling(recipe.task, units=units))
+        assert load_task(tmp_path, recipe).units == units
     else:
         words = Vocabulary(["a"])
         save_recipe(tmp_path, recipe, Captioning(recipe.task, vocabulary=words, encoder=object()))

@@ -10,7 +10,18 @@ from torch import nn
 from regard.base import RegardError
 from regard.explanation import Explanation
 from regard.recipes import Recipe
-from regard.tasks import TASKS, Caption, Evaluation, Picture, Prediction, Progress, Recognised, StoredTask, TaskEntry
+from regard.tasks import (
+    TASKS,
+    Caption,
+    Evaluation,
+    Generated,
+    Picture,
+    Prediction,
+    Progress,
+    Recognised,
+    StoredTask,
+    TaskEntry,
+)
 
 Several = list[Any] | tuple[Any, ...]  # of pictures; a string is a sequence too
 
@@ -19,8 +30,8 @@ Several = list[Any] | tuple[Any, ...]  # of pictures; a string is a sequence too
 class Model:
     """A trained model and all that it needs: what `load` gives.
 
-    `predict` works for every task. `translate`, `classify` and `caption` are the same under the names that people look
-    for, and refuse a model that does something else.
+    `predict` works for every task. `translate`, `classify`, `caption` and `generate` are the same under the names that
+    people look for, and refuse a model that does something else.
     """
 
     name: str
@@ -110,6 +121,19 @@ class Model:
         search, such as beam=8.
         """
         return self._predict_as("caption", image, settings)  # type: ignore[no-any-return]
+
+    @overload
+    def generate(self, text: str, **settings: Any) -> Generated: ...
+
+    @overload
+    def generate(self, text: Sequence[str], **settings: Any) -> list[Generated]: ...
+
+    def generate(self, text: str | Sequence[str], **settings: Any) -> Generated | list[Generated]:
+        """The continuation of a text, or of each of several: `.text`, `.continuation`, and `.explanations`.
+
+        The settings are those of a continuation, such as max_tokens=100, temperature=0.8, top_p=0.9 or seed=3.
+        """
+        return self._predict_as("generate", text, settings)  # type: ignore[no-any-return]
 
     def must(self, verb: str) -> None:
         """Raises an error that says what to use instead, unless this is what the model does."""

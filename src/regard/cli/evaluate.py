@@ -12,7 +12,11 @@ HELP = "every figure of a run, with signatures: BLEU, errors, speed"
 def add(command: argparse.ArgumentParser) -> None:
     """The flags of the command."""
     add_run(command)
-    command.add_argument("--split", help="such as valid, test, test2016, newstest2014 (default: the first test set)")
+    command.add_argument(
+        "--split",
+        help="such as valid, test, test2016, newstest2014, or a text file for a model "
+        "of text (default: the first test set)",
+    )
     command.add_argument("--beam", type=int, help="beams (default: the recipe's)")
     command.add_argument("--json", action="store_true", help="print what is written into the run folder, as JSON")
     add_settings(command)

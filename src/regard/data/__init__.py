@@ -8,6 +8,7 @@ from regard.data.images import Box, fit_box, fit_image, read_image
 from regard.data.parallel import DataError, ParallelText, read_lines, read_parallel, split_by_source
 from regard.data.pictures import Pictures, RowBatches
 from regard.data.sources import Source, listed_sources
+from regard.data.streams import StreamBatch, StreamBatches, stream_windows
 from regard.data.text import (
     BOS,
     EOS,
@@ -24,6 +25,7 @@ from regard.data.text import (
     tokenize,
 )
 from regard.data.tokens import Pair, TokenBatch, TokenBatches, collate, evaluation_batches
+from regard.data.units import TextUnits, UnitKind, cut_text, read_text
 
 __all__ = [
     "BOS",
@@ -44,15 +46,20 @@ __all__ = [
     "Pictures",
     "RowBatches",
     "Source",
+    "StreamBatch",
+    "StreamBatches",
     "SubwordCodec",
+    "TextUnits",
     "TokenBatch",
     "TokenBatches",
+    "UnitKind",
     "Vocabulary",
     "WordCodec",
     "cache_folder",
     "caption_tokens",
     "codec_from_json",
     "collate",
+    "cut_text",
     "detokenize",
     "evaluation_batches",
     "find",
@@ -65,7 +72,9 @@ __all__ = [
     "read_image",
     "read_lines",
     "read_parallel",
+    "read_text",
     "split_by_source",
     "split_captions",
+    "stream_windows",
     "tokenize",
 ]

@@ -1,17 +1,22 @@
 """Data sets, one file each: reader, addresses, checksums, licence, splits. DATASETS is the menu, for all tasks."""
 
 from regard.datasets import (
+    agreement,
     cifar10,
     digits,
+    enwik8,
     europarl,
     flickr8k,
     mnist,
     multi30k,
     newstest,
+    ptb,
     shapes,
     svhn,
     tatoeba,
     tatoeba_plain,
+    tinyshakespeare,
+    wikitext2,
 )
 from regard.datasets.dataset import Dataset, choose, of_kind
 
@@ -27,6 +32,11 @@ DATASETS: dict[str, Dataset] = {
     "cifar10": cifar10.DATASET,
     "flickr8k": flickr8k.DATASET,
     "shapes": shapes.DATASET,
+    "agreement": agreement.DATASET,
+    "ptb": ptb.DATASET,
+    "wikitext2": wikitext2.DATASET,
+    "tinyshakespeare": tinyshakespeare.DATASET,
+    "enwik8": enwik8.DATASET,
 }
 
 __all__ = ["DATASETS", "Dataset", "choose", "of_kind"]

@@ -19,7 +19,7 @@ class Dataset:
     """
 
     name: str  # what settings call it
-    kind: str  # what it has: "parallel text", "pictures", "captions"; a task takes the sets of its kind
+    kind: str  # what it has: "parallel text", "pictures", "captions", "text"; a task takes the sets of its kind
     read: Callable[..., Any]
     splits: tuple[str, ...]
     licence: str

@@ -2,6 +2,7 @@
 
 from regard.metrics.attention import alignment_error_rate, entropy, hard_links, support_size
 from regard.metrics.captions import CaptionBleu, Judged, caption_bleu, cider, meteor, score_captions
+from regard.metrics.language import PerplexityGroup, bits_per_character, perplexity, perplexity_by_position
 from regard.metrics.translation import (
     Bleu,
     Bucket,
@@ -19,7 +20,9 @@ __all__ = [
     "CaptionBleu",
     "Chrf",
     "Judged",
+    "PerplexityGroup",
     "alignment_error_rate",
+    "bits_per_character",
     "bleu",
     "bleu_by_length",
     "caption_bleu",
@@ -29,6 +32,8 @@ __all__ = [
     "entropy",
     "hard_links",
     "meteor",
+    "perplexity",
+    "perplexity_by_position",
     "score_captions",
     "support_size",
     "tokenized_bleu",

@@ -21,6 +21,9 @@ from regard.models.encoder_decoder import (
 )
 from regard.models.glimpse import Glimpsed
 from regard.models.gnmt import GNMT, GNMTConfig, gnmt_base
+from regard.models.language_model import Continued, LanguageModel
+from regard.models.lstm_language_model import LSTMLanguageModel, LSTMLanguageModelConfig
+from regard.models.lstmn import LSTMN, LSTMNConfig, LSTMNLanguageModel
 from regard.models.luong import Luong, LuongConfig, luong_global, luong_local_p
 from regard.models.nonlocal_net import NonLocalConfig, NonLocalNet, nonlocal_resnet20, nonlocal_resnet56
 from regard.models.ram import RAM, RAMConfig, ram_28, ram_60, ram_100
@@ -103,12 +106,22 @@ MODELS: dict[str, Paper] = {
         NonLocalNet, NonLocalConfig, 2018, "Non-local Neural Networks",
         "https://arxiv.org/abs/1711.07971",
     ),
+    "lstmn": Paper(
+        LSTMNLanguageModel, LSTMNConfig, 2016, "Long Short-Term Memory-Networks for Machine Reading",
+        "https://arxiv.org/abs/1601.06733",
+    ),
+    "lstm_language_model": Paper(
+        LSTMLanguageModel, LSTMLanguageModelConfig, 2016,
+        "Long Short-Term Memory-Networks for Machine Reading, the LSTM baseline",
+        "https://arxiv.org/abs/1601.06733",
+    ),
 }  # fmt: skip
 
 __all__ = [
     "DRAM",
     "DTRAM",
     "GNMT",
+    "LSTMN",
     "MODELS",
     "RAM",
     "Bahdanau",
@@ -117,6 +130,7 @@ __all__ = [
     "Cho",
     "ChoConfig",
     "Classified",
+    "Continued",
     "ConvS2S",
     "ConvS2SConfig",
     "Convolutional",
@@ -128,6 +142,11 @@ __all__ = [
     "FullyConnectedConfig",
     "GNMTConfig",
     "Glimpsed",
+    "LSTMLanguageModel",
+    "LSTMLanguageModelConfig",
+    "LSTMNConfig",
+    "LSTMNLanguageModel",
+    "LanguageModel",
     "Luong",
     "LuongConfig",
     "NonLocalConfig",

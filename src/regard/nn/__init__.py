@@ -25,6 +25,7 @@ from regard.nn.reward import MovingBaseline, baseline_error, leave_one_out, rein
 from regard.nn.squeeze import SqueezeExcitation
 from regard.nn.step_attention import Glance, StepAttention, query_weight
 from regard.nn.step_linear import StepLinear
+from regard.nn.step_tape import StepTape
 from regard.nn.transformer import DecoderLayer, EncoderLayer, FeedForward, Residual
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "StepGRU",
     "StepLSTM",
     "StepLinear",
+    "StepTape",
     "baseline_error",
     "build_attention",
     "device_of",

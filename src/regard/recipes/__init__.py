@@ -9,6 +9,7 @@ from regard.recipes import (
     dt_ram,
     encoder_decoder,
     gnmt,
+    lstmn,
     luong,
     nonlocal_net,
     ram,
@@ -75,6 +76,10 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "senet/plain": senet.plain,
     "senet/plain_56": senet.plain_56,
     "nonlocal/cifar10": nonlocal_net.cifar10,
+    "lstmn/smoke": lstmn.smoke,
+    "lstmn/ptb": lstmn.ptb,
+    "lstmn/ptb_lstm": lstmn.ptb_lstm,
+    "lstmn/shakespeare": lstmn.shakespeare,
 }
 
 __all__ = [

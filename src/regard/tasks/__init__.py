@@ -1,17 +1,27 @@
 """Tasks: batches, loss, figures, predictions. A task knows no model by name; recipes bring the two together."""
 
-from regard.tasks import captioning, classification, translation
+from regard.tasks import captioning, classification, language_modelling, translation
 from regard.tasks.captioning import Caption, Captioning, CaptioningConfig
 from regard.tasks.classification import Classification, ClassificationConfig, Recognised
 from regard.tasks.display import Column, Display, EvaluationChart, Figure, Point
 from regard.tasks.features import EncoderConfig, FeatureCache
+from regard.tasks.generation import Generated, Generation
 from regard.tasks.glimpse_loss import GlimpseSettings
 from regard.tasks.inputs import Picture
+from regard.tasks.language_modelling import LanguageModelling, LanguageModellingConfig
 from regard.tasks.search import Prediction, Search, translate_texts
 from regard.tasks.task import Batch, Evaluation, Example, Loss, Progress, StoredTask, Task, TaskEntry, TrainingBatches
 from regard.tasks.translation import Translation, TranslationConfig, read_splits
 
-TASKS: dict[str, TaskEntry] = {entry.name: entry for entry in (translation.TASK, classification.TASK, captioning.TASK)}
+TASKS: dict[str, TaskEntry] = {
+    entry.name: entry
+    for entry in (
+        translation.TASK,
+        classification.TASK,
+        captioning.TASK,
+        language_modelling.TASK,
+    )
+}
 
 __all__ = [
     "TASKS",
@@ -29,7 +39,11 @@ __all__ = [
     "Example",
     "FeatureCache",
     "Figure",
+    "Generated",
+    "Generation",
     "GlimpseSettings",
+    "LanguageModelling",
+    "LanguageModellingConfig",
     "Loss",
     "Picture",
     "Point",

@@ -139,6 +139,15 @@ class StoredTask:
     def begin(self, model: torch.nn.Module) -> None:
         """Gives a new model what was learnt elsewhere, such as the weights of an encoder."""
 
+    # ── for the trainer ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def carried(self) -> Mapping[str, Tensor]:
+        """Tensors that the loss of a batch leaves for the next one, always the same ones; a checkpoint keeps them."""
+        return {}
+
+    def load_carried(self, tensors: Mapping[str, Tensor]) -> None:
+        """Takes over what `carried` gave before a training was stopped."""
+
     # ── for the API and the command line ────────────────────────────────────────────────────────────────────────────
 
     def settings(self, **changes: Any) -> Any:

@@ -4,6 +4,7 @@ checkpoints/step_00001000/
   model.safetensors        weights
   mean.safetensors         their running mean, if there is one
   optimiser.safetensors    moments
+  carried.safetensors      what the task carries from batch to batch, if it does
   state.json               step, position in the data, history; the checksum and size of the files above
 
 Nothing is unpickled. An old checkpoint goes only after a new one is in its place, and is renamed before it is removed.

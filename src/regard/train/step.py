@@ -160,10 +160,16 @@ class CapturedStepper(Stepper):
         return [
             *self.masters.full,
             *buffers,
+            *carried(self.task).values(),
             *(m for m in moments if isinstance(m, Tensor)),
             *means,
             *self.sums.values(),
         ]
+
+
+def carried(task: Task) -> dict[str, Tensor]:
+    """What a task carries from batch to batch, such as the state of a model of text; nothing for most tasks."""
+    return dict(task.carried()) if hasattr(task, "carried") else {}
 
 
 @contextmanager

@@ -39,7 +39,7 @@ from regard.train.mixed_precision import Masters
 from regard.train.optim import build_optimiser, load_optimiser_tensors, optimiser_tensors
 from regard.train.schedule import learning_rate
 from regard.train.settings import Train
-from regard.train.step import CapturedStepper, Stepper
+from regard.train.step import CapturedStepper, Stepper, carried
 
 # "step", "train", "valid", "saved", "end", and what there is to say; "stopping" comes from another thread
 Watch = Callable[[str, Mapping[str, Any]], None]
@@ -247,6 +247,8 @@ class Trainer:
                 files["optimiser"] = optimiser_tensors(self.stepper.optimiser, self.masters.named())
                 if self.mean is not None:
                     files["mean"] = self.mean.tensors()
+                if kept := carried(self.task):
+                    files["carried"] = kept
                 place = self.folder / CHECKPOINTS
                 self._check_folder()
                 path = save_checkpoint(place, self.step, files, state)
@@ -310,6 +312,9 @@ class Trainer:
                 what = f"the checkpoint of step {state['step']} has no running mean"
                 raise CheckpointError(what, cure="resume with the settings of the run")
             self.mean.load(files["mean"])
+        if "carried" in files:
+            stored: Any = self.task
+            stored.load_carried({name: tensor.to(self.world.device) for name, tensor in files["carried"].items()})
         self.step, self.best, self.saved = state["step"], state["best"], state["step"]
         self.evaluated = state["evaluated"]
         self.worse, self.reductions = state["worse"], state["reductions"]

@@ -1,0 +1,115 @@
+"""Streams of a running text: its parts are read side by side, window after window, each token predicted exactly once.
+
+>>> first, second = stream_windows(np.array([5, 6, 7, 8, 9]), streams=2, length=2)
+>>> first.inputs.tolist(), first.targets.tolist(), first.begins.tolist()
+([[2, 5], [7, 8]], [[5, 6], [8, 9]], [True, True])
+>>> second.inputs.tolist(), second.targets.tolist(), second.count
+([[6, 0], [0, 0]], [[7, 0], [0, 0]], 1)
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from regard.base import ConfigError
+from regard.data.batches import Batches, Numbers
+from regard.data.parallel import DataError
+from regard.data.text import EOS, PAD
+
+
+@dataclass(frozen=True, eq=False)
+class StreamBatch:
+    """A window of every stream: what is read, what comes next (<pad> where nothing is), and which streams begin."""
+
+    inputs: Int[Tensor, "b t"]
+    targets: Int[Tensor, "b t"]
+    begins: Bool[Tensor, " b"]  # True: there is no state before this window
+
+    @cached_property
+    def count(self) -> int:
+        """How many tokens there are to predict."""
+        return int((self.targets != PAD).sum())
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Every tensor, by name."""
+        return {"inputs": self.inputs, "targets": self.targets, "begins": self.begins}
+
+    def with_tensors(self, tensors: Mapping[str, Tensor]) -> "StreamBatch":
+        """The same window, read from other tensors of the same content."""
+        other = replace(self, **tensors)  # type: ignore[arg-type]
+        other.__dict__["count"] = self.count  # counted here, so that nobody waits for the device
+        return other
+
+    def to(self, device: str | torch.device) -> "StreamBatch":
+        """The window on another device."""
+        return self.with_tensors({name: tensor.to(device) for name, tensor in self.tensors().items()})
+
+
+class StreamBatches(Batches[StreamBatch]):
+    """Windows of `length` tokens of `streams` streams, in the order of the text, epoch after epoch.
+
+    The text is cut into `streams` parts of equal size; the last may be shorter. Each epoch reads every part from its
+    start to its end, so a model's state after one window is the state before the next. All windows have one shape.
+    Each of `world` ranks gets every world-th stream. `state_dict` is the exact position.
+
+    >>> batches = StreamBatches(np.arange(4, 12), streams=2, length=2)
+    >>> [next(batches).targets.tolist() for _ in range(2)]
+    [[[4, 5], [8, 9]], [[6, 7], [10, 11]]]
+    """
+
+    cure = "resume with the text, task.batch_size and task.length that the run began with"
+
+    def __init__(
+        self, tokens: Numbers, *, streams: int, length: int, seed: int = 0, rank: int = 0, world: int = 1
+    ) -> None:
+        super().__init__(seed=seed, rank=rank, world=world)
+        for name, value in (("streams", streams), ("length", length)):
+            if value < 1:
+                raise ConfigError(f"StreamBatches {name}", got=value, expected="1 or more")
+        if streams < world:
+            cure = "streams counts those of all ranks together"
+            raise ConfigError("StreamBatches streams", got=streams, expected=f"at least world, {world}", cure=cure)
+        if len(tokens) < 1:
+            raise DataError("there are no tokens to make batches of", got=0, expected="1 or more")
+        self.tokens, self.streams, self.length = np.asarray(tokens, dtype=np.int64), streams, length
+        self._size = -(-len(self.tokens) // streams)  # tokens of each stream but the last
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:  # type: ignore[override]
+        """The checksum of the text, and how it is cut."""
+        checksum = blake2b(self.tokens.tobytes(), digest_size=8).hexdigest()
+        return {"data": checksum, "streams": self.streams, "length": self.length}
+
+    def cut(self, epoch: int) -> list[Numbers]:
+        """Of each window, for every stream: where it starts in the text, and where its stream ends."""
+        starts = np.arange(self.streams) * self._size
+        ends = np.minimum(starts + self._size, len(self.tokens))
+        windows = range(0, self._size, self.length)
+        return [np.stack([starts + window, ends, np.full_like(starts, window == 0)], 1) for window in windows]
+
+    def collate(self, rows: Numbers) -> StreamBatch:
+        """These windows as tensors."""
+        starts, ends, begins = rows.T
+        places = starts[:, None] + np.arange(self.length)
+        real = places < ends[:, None]
+        here = np.where(real, places, 0)
+        before = np.where(here > 0, self.tokens[here - 1], EOS)  # the text follows a line end
+        return StreamBatch(
+            inputs=torch.from_numpy(np.where(real, before, PAD)),
+            targets=torch.from_numpy(np.where(real, self.tokens[here], PAD)),
+            begins=torch.from_numpy(begins > 0),
+        )
+
+
+def stream_windows(tokens: Numbers, *, streams: int, length: int) -> Iterator[StreamBatch]:
+    """All windows of one pass over a text: each token is a target exactly once."""
+    batches = StreamBatches(tokens, streams=streams, length=length)
+    for _ in range(batches.epoch_length()):
+        yield next(batches)

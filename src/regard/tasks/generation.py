@@ -1,0 +1,133 @@
+"""Continuing a text: token after token, the best one or one by chance, and what the model attended to on the way."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from regard.attention import trace
+from regard.base import RegardError, check_settings
+from regard.base.ranges import BatchSize, Count, Natural, Seed
+from regard.data import BOS, EOS, PAD, UNK, TextUnits
+from regard.decode import Hypothesis, Step, greedy, sample
+from regard.decode.sample import Temperature, TopK, TopP
+from regard.explanation import Explanation, Matrix
+
+
+@dataclass(frozen=True)
+class Generation:
+    """How a text is continued, and how many tokens an evaluation reads side by side."""
+
+    max_tokens: Count = 40  # that are written
+    temperature: Temperature | None = None  # a number draws tokens; None takes the likeliest
+    top_k: TopK = 0  # tokens are drawn among so many; 0: all
+    top_p: TopP = 1.0  # tokens are drawn among the likeliest that have this share
+    seed: Seed = 0  # of what is drawn
+    unknown: bool = False  # whether <unk> may be written
+    shown: Count = 60  # the attention of so many last tokens is explained
+    rows: BatchSize = 32  # evaluation: sentences, or streams, that are read side by side
+    evaluated: Natural = 0  # evaluation: the first lines, with so many tokens at most; 0: all
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A text and its continuation."""
+
+    source: str  # what was given
+    text: str  # the source and what follows
+    continuation: str  # what follows
+    log_prob: float  # of what follows, under the model itself
+    finished: bool  # whether it ends because the model ended it
+    ids: tuple[int, ...] = field(repr=False)  # of all tokens that were read or written
+    explanations: tuple[Explanation, ...] = field(repr=False, compare=False, default=())
+
+
+@torch.no_grad()
+def continue_text(model: nn.Module, text: str, units: TextUnits, how: Generation, *, by_sentence: bool) -> Generated:
+    """What follows a text. With `by_sentence` the text is the start of one line, which the model may end."""
+    if by_sentence and "\n" in text:
+        cure = "give one line, or train with task.context=stream"
+        raise RegardError("this model reads one sentence at a time", got=f"{text.count(chr(10)) + 1} lines", cure=cure)
+    device, was_training = next(model.parameters()).device, model.training
+    start = BOS if by_sentence else EOS  # what the first token of a text follows
+    prompt = [start, *units.stream(text).tolist()]
+    model.eval()
+    try:
+        last = prompt[-1]
+        state = _initial_state(model)
+        if len(prompt) > 1:
+            state = model(torch.tensor([prompt[:-1]], device=device), state)[1]
+        best = _follow(_Stepping(model), state, last, how, device, ends=by_sentence)
+        ids = [*prompt, *best.tokens]
+        written = units.decode(best.tokens)
+        explanations = _explanations(model, ids, units, how, device)
+    finally:
+        model.train(was_training)
+    between = "" if units.kind == "characters" or not text or text.endswith("\n") or not written else " "
+    if units.kind == "words" and written:
+        whole, between = units.decode(ids[1:]), ""
+        return Generated(text, whole, written, best.log_prob, best.finished, tuple(ids), explanations)
+    return Generated(text, f"{text}{between}{written}", written, best.log_prob, best.finished, tuple(ids), explanations)
+
+
+def _follow(
+    model: "_Stepping", state: Any, last: int, how: Generation, device: torch.device, *, ends: bool
+) -> Hypothesis:
+    """The continuation after the token `last`. Where a line end is no end, nothing ends it: <pad> is never written."""
+    forbidden = {PAD, BOS, *([] if how.unknown else [UNK])}
+    options: dict[str, Any] = {"batch": 1, "bos": last, "eos": EOS if ends else PAD, "max_steps": how.max_tokens}
+    options["forbidden"] = forbidden
+    if how.temperature is None:
+        return greedy(model, state, **options)[0]
+    generator = torch.Generator(device).manual_seed(how.seed)
+    chance: dict[str, Any] = {"temperature": how.temperature, "top_k": how.top_k, "top_p": how.top_p}
+    return sample(model, state, generator=generator, **chance, **options)[0]
+
+
+class _Stepping:
+    """A model of running text, as a search wants it: one token a step."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+
+    def step(self, tokens: Int[Tensor, " n"], state: Any) -> Step:
+        """Logits after `tokens`, and the new state."""
+        logits, after = self.model(tokens.unsqueeze(1), state)
+        return Step(logits[:, -1], after)
+
+    def parameters(self) -> Any:
+        """The parameters of the model, which say on which device it is."""
+        return self.model.parameters()
+
+
+def _initial_state(model: nn.Module) -> Any:
+    return model.initial_state(1)  # type: ignore[operator]
+
+
+def _explanations(
+    model: nn.Module, ids: Sequence[int], units: TextUnits, how: Generation, device: torch.device
+) -> tuple[Explanation, ...]:
+    """For each token the earlier tokens that it attended to, one matrix for each layer that attends.
+
+    The text is read once more as a whole, so that every layer sees all of it. Rows are the tokens that are read.
+    """
+    with trace(model) as seen:
+        model(torch.tensor([list(ids)], device=device), None)
+    labels = units.labels(ids)[-how.shown :]
+    matrices = []
+    for name, record in seen.items():
+        weights = np.asarray(record.weights)[0]  # [*h q k]
+        if weights.shape[-2] != len(ids):
+            continue  # a layer that does not attend once for each token
+        missing = len(ids) - weights.shape[-1]
+        weights = np.pad(weights, [(0, 0)] * (weights.ndim - 1) + [(0, missing)]) if missing > 0 else weights
+        weights = weights[..., -len(ids) :][..., -how.shown :, -how.shown :]
+        matrices.append(Matrix(weights, labels, labels, layer=name, title="what each token attended to"))
+    return tuple(matrices)

@@ -1,0 +1,397 @@
+"""Language modelling: predict the next token of a running text; perplexity and bits per character say how well.
+
+A model of this task takes tokens and a state, and gives logits and the state after them:
+
+    model.initial_state(batch: int) -> state            before the first token of `batch` texts
+    model(tokens [b t], state) -> (logits [b t v], state)        logits[:, i] are of the token after tokens[:, i]
+    model(tokens [b t], None)                           the same from the initial state
+
+- A state is a tensor, or a tuple (named or not) of states. Each tensor has the batch as its first axis, and no shape
+  changes from call to call: what grows, such as a tape or a memory, has places for all that it can hold, and a mask.
+- Reading a text in one call and in several, with the state handed on, gives the same logits.
+- logits[:, i] depend on tokens up to i alone. Padding (<pad>, 0) stands at the end of a sentence, and its logits are
+  not looked at.
+- The task detaches the state between batches, keeps it in fixed places, and saves it with every checkpoint; a stream
+  that begins gets the initial state. Nothing in `forward` may wait for the device: a captured graph holds it.
+- A layer whose attention a trace sees once for each token ([b q k] or [b h q k], k the latest tokens) is drawn.
+
+The first token of a sentence follows <bos>; in a stream, whose line ends are <eos>, the first follows <eos>.
+`regard.models.LanguageModel` has the embedding and the output; the config of a model needs a field `vocabulary`.
+"""
+
+import math
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from regard.base import ConfigError, RegardError, check_settings, followed, inside, to_json, write_atomically
+from regard.base.ranges import BatchSize, Count, Few, UserPath, VocabularySize
+from regard.data import (
+    EOS,
+    PAD,
+    Pair,
+    StreamBatch,
+    StreamBatches,
+    TextUnits,
+    TokenBatch,
+    TokenBatches,
+    UnitKind,
+    cut_text,
+    evaluation_batches,
+    read_text,
+    stream_windows,
+)
+from regard.datasets import DATASETS, choose
+from regard.metrics.language import bits_per_character, cut_after, perplexity, perplexity_by_position
+from regard.nn.loss import token_loss
+from regard.tasks.carried_state import CarriedState
+from regard.tasks.display import Column, Display, EvaluationChart, Figure, Point
+from regard.tasks.generation import Generated, Generation, continue_text
+from regard.tasks.inputs import checked_split, checked_texts
+from regard.tasks.samples import evenly_by_size
+from regard.tasks.task import Evaluation, Example, Loss, Progress, StoredTask, TaskEntry, changed_settings
+
+FILES = "files"  # the corpus that is a file of the user
+UNITS = "units.json"  # in a run folder
+SPLITS = ("train", "valid", "test")
+EDGES = (1, 5, 10, 20, 40)  # the chart by position: the last position of each group but the last one
+Nats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LanguageModellingConfig:
+    """Which text, in which units; with which context; in which batches; how to continue a text."""
+
+    corpus: str = "agreement"  # of DATASETS, or "files"
+    text_file: UserPath | None = None  # corpus="files": a text; its end is for validation and test
+    units: UnitKind = "spaced"  # words, with punctuation split off; spaced: split at white space; or characters
+    vocabulary: VocabularySize | None = None  # the most frequent units, None for all
+    min_count: Count = 1  # units that are rarer are unknown
+    lower: bool = False  # all letters small
+    context: Literal["sentence", "stream"] = "sentence"  # each line begins anew, or the state goes on through the text
+    batch_size: BatchSize = 64  # sentences, or streams side by side
+    length: Few = 35  # stream: tokens of a window, through which gradients flow
+    max_length: Count | None = None  # sentence: longer ones are left out of training
+    fit: Few | None = None  # sentence: pad lengths to multiples of this, for few shapes with train.capture
+    generation: Generation = field(default_factory=Generation)
+
+    def __post_init__(self) -> None:
+        check_settings(self, "task")
+
+    def describe_data(self) -> str:
+        """The data in a few words, for tables."""
+        return f"{self.corpus}, {'characters' if self.units == 'characters' else 'words'}"
+
+    def data_set(self) -> str:
+        """The name of the data set on the menu."""
+        return self.corpus
+
+
+def position_points(details: Mapping[str, Any]) -> list[Point]:
+    """Perplexity by the place of a token in its line."""
+    return [Point(each["places"], each["perplexity"], each["count"]) for each in details["positions"]]
+
+
+class LanguageModelling(StoredTask):
+    """A running text in, the probability of each next token out."""
+
+    display = Display(
+        figures=(
+            Figure("perplexity", "perplexity", 2, better="lower"),
+            Figure("bits_per_character", "bits per character", 3, better="lower"),
+            Figure("loss", "loss (nats a token)", 4, better="lower"),
+            Figure("tokens_per_second", "tokens a second", 0, better="higher"),
+        ),
+        counts="perplexity",
+        unit="tokens",
+        things="tokens",
+        examples="Continued texts",
+        overview=(Column("ours, perplexity", ("perplexity",)), Column("bits a character", ("bits_per_character",), 3)),
+        table=(Column("perplexity", ("perplexity",), 2),),
+        more=(Column("bits per character", ("bits_per_character",), 3),),
+        signatures={"perplexity": "Perplexity"},
+        note="Perplexity is per token, <eos> included; bits are per character, spaces and line ends included.",
+        charts=(
+            EvaluationChart("positions", "Perplexity by position", "place in the line", "perplexity",
+                  position_points, "tokens"),
+        ),
+        speed="tokens_per_second",
+    )  # fmt: skip
+    settings_type = Generation
+
+    def __init__(
+        self,
+        config: LanguageModellingConfig,
+        *,
+        units: TextUnits | None = None,
+        splits: dict[str, str] | None = None,
+    ) -> None:
+        if config.corpus != FILES:
+            choose(DATASETS, "text", config.corpus, setting="task.corpus", besides=(FILES,))
+        self.config, self._carried = config, CarriedState()
+        if splits is not None:
+            self.splits = splits
+        if units is not None:
+            self.units = units
+
+    @cached_property
+    def splits(self) -> dict[str, str]:
+        """The text of each split, read when it is first asked for."""
+        config = self.config
+        if config.corpus != FILES:
+            splits: dict[str, str] = choose(DATASETS, "text", config.corpus, setting="task.corpus").read()
+            return splits
+        if config.text_file is None:
+            raise ConfigError("corpus='files' needs a file", got="none", cure="pass --source text.txt")
+        return cut_text(read_text(followed(config.text_file, cure="name it again by --source")))
+
+    @cached_property
+    def units(self) -> TextUnits:
+        """The units of the training text, unless they were given."""
+        config = self.config
+        return TextUnits.train(
+            self.splits["train"],
+            kind=config.units,
+            max_size=config.vocabulary,
+            min_count=config.min_count,
+            lower=config.lower,
+        )
+
+    def complete(self, model_config: Any) -> Any:
+        """The model's settings with the size of the vocabulary."""
+        return replace(model_config, vocabulary=len(self.units))
+
+    def save(self, folder: Path) -> None:
+        """Writes the units."""
+        write_atomically(folder / UNITS, self.units.to_json())
+
+    @classmethod
+    def load(cls, folder: Path, config: LanguageModellingConfig) -> "LanguageModelling":
+        """The task of a run folder, with its own units; its text is read only when asked for."""
+        path = inside(folder / UNITS)
+        try:
+            return cls(config, units=TextUnits.from_json(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError) as error:
+            raise RegardError(f"{path} cannot be read", got=str(error), cure="restore it, or train anew") from error
+
+    @classmethod
+    def from_files(cls, config: LanguageModellingConfig, source: str, target: str | None) -> LanguageModellingConfig:
+        """The settings for a text of the user, which is not tokenised; `--set task.units=spaced` if it is."""
+        if target is not None:
+            raise ConfigError("a text is one file", got=f"--target {target}", cure="leave --target out")
+        units: UnitKind = "words" if config.units == "spaced" else config.units
+        return replace(config, corpus=FILES, text_file=source, units=units)
+
+    # ── training ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def batches(self, *, seed: int, rank: int = 0, world: int = 1) -> TokenBatches | StreamBatches:
+        """Sentences of like length, shuffled; or windows of all streams, in the order of the text."""
+        config, self._carried = self.config, CarriedState()
+        if config.context == "stream":
+            if world > 1:
+                cure = "train in one process, or set task.context=sentence"
+                raise ConfigError("task.context=stream", got=f"{world} processes", expected="one", cure=cure)
+            tokens = self.units.stream(self.splits["train"])
+            return StreamBatches(tokens, streams=config.batch_size, length=config.length, seed=seed)
+        limit = math.inf if config.max_length is None else config.max_length
+        pairs = (pair for pair in self._pairs(self.splits["train"]) if len(pair[1]) <= limit)
+        fit = None if config.fit is None else (-(-config.batch_size // world), config.fit)
+        return TokenBatches(pairs, batch_size=config.batch_size, seed=seed, rank=rank, world=world, fit=fit)
+
+    def loss(self, model: Callable[..., Any], batch: TokenBatch | StreamBatch) -> Loss:
+        """Cross entropy, summed over the tokens of the batch; a stream goes on where the batch before it ended."""
+        if isinstance(batch, TokenBatch):
+            logits, _ = model(batch.inputs, None)
+            return Loss(token_loss(logits, batch.targets, ignore=PAD))
+        start = model.initial_state(len(batch.inputs))  # type: ignore[attr-defined]
+        logits, state = model(batch.inputs, self._carried.before(start, batch.begins))
+        self._carried.keep(state)
+        return Loss(token_loss(logits, batch.targets, ignore=PAD))
+
+    def carried(self) -> dict[str, Tensor]:
+        """The state of all streams."""
+        return self._carried.tensors()
+
+    def load_carried(self, tensors: Mapping[str, Tensor]) -> None:
+        """Takes over the state of all streams."""
+        self._carried.load(tensors)
+
+    # ── evaluation ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @torch.no_grad()
+    def evaluate(
+        self,
+        model: nn.Module,
+        split: str,
+        settings: Generation | None = None,
+        *,
+        full: bool = False,
+        progress: Progress | None = None,
+    ) -> Evaluation:
+        """Perplexity and bits per character of a split, or of a text file; every token is predicted exactly once."""
+        how, (name, text) = settings or self.config.generation, self._named_text(split)
+        text = self._first_lines(text, how.evaluated) if how.evaluated else text
+        was_training = model.training
+        model.eval()
+        try:
+            start = time.perf_counter()
+            nats = self.token_nats(model, text, how, progress)
+            seconds = time.perf_counter() - start
+        finally:
+            model.train(was_training)
+        count = sum(map(len, nats))
+        total = math.fsum(float(line.sum()) for line in nats)
+        characters = self._characters(text, count)
+        figures = {"perplexity": perplexity(total, count), "loss": total / count}
+        figures["bits_per_character"] = bits_per_character(total, characters)
+        details: dict[str, Any] = {}
+        if full:
+            figures["tokens_per_second"] = count / seconds
+            context = "sentence" if self.config.context == "sentence" else f"stream of {how.rows}"
+            signature = f"{count:,} tokens, {len(self.units):,} units, context: {context}"
+            details = {
+                "split": name, "count": count, "seconds": seconds, "settings": to_json(how), "characters": characters,
+                "how": f"context: {context}",
+                "signatures": {"perplexity": signature, "bits_per_character": f"{characters:,} characters"},
+                "positions": [group._asdict() for group in perplexity_by_position(nats, EDGES)],
+                "outputs": self._told(text, nats),
+            }  # fmt: skip
+        return Evaluation(figures, "perplexity", higher_is_better=False, details=details)
+
+    def token_nats(self, model: nn.Module, text: str, how: Generation, progress: Progress | None = None) -> list[Nats]:
+        """−log p of each token, line by line in the order of the text."""
+        device = next(model.parameters()).device
+        if self.config.context == "sentence":
+            pairs = list(self._pairs(text))
+            lines: list[Nats] = [np.empty(0)] * len(pairs)
+            longest = max(len(pair[1]) for pair in pairs) + 1
+            done = 0
+            for batch in evaluation_batches(pairs, max_tokens=how.rows * min(longest, 64)):
+                logits, _ = model(batch.inputs.to(device), None)
+                nats = _nats(logits, batch.targets.to(device))
+                for row, number, length in zip(nats, batch.indices, batch.target_lengths.tolist(), strict=True):
+                    lines[number] = row[:length]
+                done += len(batch)
+                if progress is not None:
+                    progress("sentences", done, len(pairs))
+            return lines
+        tokens = self.units.stream(text)
+        return cut_after(self._stream_nats(model, tokens, how, device, progress), tokens, end=EOS)
+
+    def _stream_nats(
+        self, model: Any, tokens: NDArray[np.int64], how: Generation, device: torch.device, progress: Progress | None
+    ) -> Nats:
+        """The same for a running text, with a state that goes on: [n] in the order of the text."""
+        rows = min(how.rows, len(tokens))
+        state, columns, done = model.initial_state(rows), [], 0
+        for batch in stream_windows(tokens, streams=rows, length=self.config.length):
+            logits, state = model(batch.inputs.to(device), state)
+            columns.append(_nats(logits, batch.targets.to(device)))
+            done += batch.count
+            if progress is not None:
+                progress("tokens", done, len(tokens))
+        size = -(-len(tokens) // rows)
+        return np.concatenate(columns, axis=1)[:, :size].reshape(-1)[: len(tokens)]
+
+    # ── predictions ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def default_settings(self) -> Generation:
+        """How the run continues texts."""
+        return self.config.generation
+
+    def settings(self, **changes: Any) -> Generation:
+        """How the run continues texts, with changes such as temperature=0.8."""
+        changed: Generation = changed_settings(self.config.generation, changes)
+        return changed
+
+    def is_single(self, inputs: Any) -> bool:
+        """Whether this is one text; anything else that can be walked through holds several."""
+        return isinstance(inputs, str)
+
+    def predict(
+        self, model: nn.Module, inputs: Iterable[str], settings: Generation | None = None
+    ) -> list[list[Generated]]:
+        """The continuation of each text, with what each token attended to."""
+        how, by_sentence = settings or self.config.generation, self.config.context == "sentence"
+        texts = checked_texts(inputs)
+        return [[continue_text(model, text, self.units, how, by_sentence=by_sentence)] for text in texts]
+
+    def choose(self, split: str, count: int) -> list[int]:
+        """Lines of all lengths, evenly from the shortest to the longest, among those of up to 40 tokens."""
+        return evenly_by_size([len(line) for line in self._short_lines(split)], count)
+
+    def examples(self, model: nn.Module, split: str, numbers: Sequence[int]) -> list[Example]:
+        """The first half of each line, the line as it is, and how the model continues its half."""
+        lines = [self._short_lines(split)[number] for number in numbers]
+        halves = [line[: len(line) // 2] for line in lines]
+        starts = ["".join(half) if self.units.kind == "characters" else " ".join(half) for half in halves]
+        predictions = [best[0] for best in self.predict(model, starts)]
+        wholes = ["".join(line) if self.units.kind == "characters" else " ".join(line) for line in lines]
+        return [
+            Example(start, whole, prediction.text, prediction)
+            for start, whole, prediction in zip(starts, wholes, predictions, strict=True)
+        ]
+
+    # ── text ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _short_lines(self, split: str) -> list[list[str]]:
+        text = self.splits[checked_split(split, self.splits)]
+        lines = [self.units.tokens(line) for line in text.split("\n")[:2000]]
+        return [line for line in lines if 2 <= len(line) <= 40] or [line[:40] for line in lines if len(line) >= 2]
+
+    def _pairs(self, text: str) -> Iterator[Pair]:
+        return (([], sentence) for sentence in self.units.sentences(text))
+
+    def _first_lines(self, text: str, limit: int) -> str:
+        """The first lines of a text, with so many tokens at most; one line at least."""
+        ends = np.cumsum([len(sentence) + 1 for sentence in self.units.sentences(text)])
+        count = max(1, int(np.searchsorted(ends, limit, side="right")))
+        return "".join(f"{line}\n" for line in text.split("\n")[:count])
+
+    def _named_text(self, split: str) -> tuple[str, str]:
+        """A split by name, or the text of a file, under a name that a result file can have."""
+        path = Path(split)
+        if split not in SPLITS and (path.is_file() or path.suffix):
+            return "file_" + re.sub(r"[^\w.-]", "_", path.stem), read_text(path)
+        return checked_split(split, self.splits), self.splits[split]
+
+    def _characters(self, text: str, count: int) -> int:
+        """The characters that the predicted tokens stand for: those of the text, with its line ends."""
+        if self.units.kind == "characters":
+            return count
+        return max(1, sum(len(line) + 1 for line in text.split("\n")) - 1)
+
+    def _told(self, text: str, nats: Sequence[Nats]) -> list[str]:
+        """A line for each line of the text: its perplexity, and the line."""
+        lines = text.split("\n")
+        return [
+            f"{perplexity(float(each.sum()), len(each)):.2f}\t{line}" for each, line in zip(nats, lines, strict=False)
+        ]
+
+
+def _nats(logits: Tensor, targets: Tensor) -> Nats:
+    """−log p of each target [b t], 0 for <pad>, on the CPU."""
+    losses = F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=PAD, reduction="none")
+    numbers: Nats = losses.view_as(targets).double().cpu().numpy()
+    return numbers
+
+
+TASK = TaskEntry(
+    "language_modelling",
+    LanguageModelling,
+    LanguageModellingConfig,
+    verb="generate",
+    inputs="text",
+    example='"the start of a text"',
+    inherits=True,
+)

@@ -1,0 +1,75 @@
+"""Streams: every token is predicted once, after the one before it, whatever the cut; a position is exact."""
+
+import numpy as np
+import pytest
+import torch
+
+from regard.base import RegardError
+from regard.data import EOS, PAD, StreamBatches, stream_windows
+
+
+def text(size: int) -> np.ndarray:
+    return np.random.default_rng(size).integers(4, 99, size)
+
+
+@pytest.mark.parametrize(
+    ("size", "streams", "length"), [(1, 1, 1), (50, 1, 7), (50, 4, 7), (53, 8, 3), (5, 9, 2), (64, 8, 8)]
+)
+def test_each_token_once_after_the_one_before(size: int, streams: int, length: int) -> None:
+    tokens = text(size)
+    windows = list(stream_windows(tokens, streams=streams, length=length))
+    inputs, targets = (torch.cat([getattr(window, name) for window in windows], 1) for name in ("inputs", "targets"))
+    assert inputs.shape == targets.shape == (streams, len(windows) * length)
+    part = -(-size // streams)
+    before = np.concatenate([[EOS], tokens])
+    for row in range(streams):
+        real = targets[row] != PAD
+        assert targets[row][real].tolist() == tokens[row * part : (row + 1) * part].tolist()
+        assert inputs[row][real].tolist() == before[row * part : (row + 1) * part][: int(real.sum())].tolist()
+    assert sum(window.count for window in windows) == size
+    assert [bool(window.begins.all()) for window in windows] == [True] + [False] * (len(windows) - 1)
+    assert not any(window.begins.any() for window in windows[1:])
+
+
+def test_the_position_is_exact() -> None:
+    batches = StreamBatches(text(100), streams=3, length=6)
+    for _ in range(8):
+        next(batches)
+    state = batches.state_dict()
+    expected = [next(batches) for _ in range(9)]
+    again = StreamBatches(text(100), streams=3, length=6)
+    again.load_state_dict(state)
+    for one in expected:
+        other = next(again)
+        assert all(torch.equal(tensor, other.tensors()[name]) for name, tensor in one.tensors().items())
+    assert state["epoch"] == 1
+
+
+def test_a_position_of_another_text_is_refused() -> None:
+    state = StreamBatches(text(100), streams=3, length=6).state_dict()
+    for other in (StreamBatches(text(99), streams=3, length=6), StreamBatches(text(100), streams=2, length=6)):
+        with pytest.raises(RegardError, match="this state is of other batches"):
+            other.load_state_dict(state)
+
+
+def test_ranks_share_the_streams() -> None:
+    whole = StreamBatches(text(40), streams=4, length=5)
+    shares = [StreamBatches(text(40), streams=4, length=5, rank=rank, world=2) for rank in range(2)]
+    batch, parts = next(whole), [next(share) for share in shares]
+    assert torch.equal(batch.inputs[0::2], parts[0].inputs)
+    assert torch.equal(batch.inputs[1::2], parts[1].inputs)
+
+
+def test_wrong_sizes() -> None:
+    for settings in ({"streams": 0, "length": 3}, {"streams": 3, "length": 0}, {"streams": 1, "length": 3, "world": 2}):
+        with pytest.raises(RegardError, match="StreamBatches"):
+            StreamBatches(text(10), **settings)
+    with pytest.raises(RegardError, match="no tokens"):
+        StreamBatches(text(0), streams=1, length=1)
+
+
+def test_tensors_elsewhere_keep_the_count() -> None:
+    batch = next(StreamBatches(text(40), streams=4, length=5))
+    other = batch.with_tensors({name: tensor.clone() for name, tensor in batch.tensors().items()})
+    assert other.count == batch.count == 20
+    assert other.to("cpu").inputs.equal(batch.inputs)

@@ -1,0 +1,78 @@
+"""What every model of running text keeps to: the contract of the task, for each of them."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+
+from regard.base import ConfigError
+from regard.models import LSTMLanguageModel, LSTMLanguageModelConfig, LSTMNConfig, LSTMNLanguageModel
+from regard.tasks.carried_state import leaves
+
+SIZES = {"embed_dim": 6, "hidden_dim": 6}
+MODELS: dict[str, Callable[..., nn.Module]] = {
+    "lstmn": lambda **o: LSTMNLanguageModel(LSTMNConfig(13, align_dim=5, tape=4, **SIZES, **o)),
+    "lstmn of two layers": lambda **o: LSTMNLanguageModel(LSTMNConfig(13, align_dim=5, layers=2, **SIZES, **o)),
+    "lstm": lambda **o: LSTMLanguageModel(LSTMLanguageModelConfig(13, **SIZES, **o)),
+    "lstm of two layers": lambda **o: LSTMLanguageModel(LSTMLanguageModelConfig(13, layers=2, **SIZES, **o)),
+}
+
+
+@pytest.fixture(params=MODELS)
+def model(request: pytest.FixtureRequest) -> nn.Module:
+    torch.manual_seed(0)
+    return MODELS[request.param]().double()
+
+
+def tokens(*shape: int) -> torch.Tensor:
+    return torch.randint(4, 13, shape, generator=torch.Generator().manual_seed(5))
+
+
+def test_one_call_or_many(model: nn.Module) -> None:
+    text = tokens(3, 9)
+    expected, last = model(text, None)
+    state, parts = model.initial_state(3), []  # type: ignore[operator]
+    shapes = [leaf.shape for leaf in leaves(state)]
+    for column in text.split(2, 1):
+        logits, state = model(column, state)
+        parts.append(logits)
+        assert [leaf.shape for leaf in leaves(state)] == shapes  # they never change
+    torch.testing.assert_close(torch.cat(parts, 1), expected, rtol=0, atol=1e-12)
+    for one, other in zip(leaves(state), leaves(last), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+        assert len(one) == 3
+
+
+def test_padding_neighbours_and_later_tokens_change_nothing(model: nn.Module) -> None:
+    text = tokens(3, 7)
+    expected, _ = model(text, None)
+    other = text.clone()
+    other[:, 4:] = 0
+    torch.testing.assert_close(model(other, None).logits[:, :4], expected[:, :4], rtol=0, atol=1e-12)
+    torch.testing.assert_close(model(text[1:2], None).logits[0], expected[1], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_tied_weights_are_one_parameter(name: str) -> None:
+    torch.manual_seed(0)
+    tied, free = (MODELS[name](tied=tied) for tied in (True, False))
+    sizes = [sum(parameter.numel() for parameter in each.parameters()) for each in (tied, free)]
+    assert sizes[1] - sizes[0] == 13 * 6
+    logits = tied(tokens(2, 3), None).logits
+    assert logits.shape == (2, 3, 13)
+    logits.sum().backward()
+
+
+def test_widths_that_cannot_be_tied() -> None:
+    with pytest.raises(ConfigError, match=r"model\.tied needs equal embed_dim and hidden_dim: got 5 and 6"):
+        LSTMNLanguageModel(LSTMNConfig(13, embed_dim=5, hidden_dim=6, tied=True))
+
+
+def test_dropout_is_for_training(model: nn.Module) -> None:
+    torch.manual_seed(0)
+    dropped = LSTMNLanguageModel(LSTMNConfig(13, align_dim=5, dropout=0.5, **SIZES))
+    text = tokens(2, 5)
+    assert not torch.equal(dropped(text, None).logits, dropped(text, None).logits)
+    dropped.eval()
+    assert torch.equal(dropped(text, None).logits, dropped(text, None).logits)

@@ -1,0 +1,242 @@
+"""Language modelling: each token once, the same figures by hand, streams that resume to the last bit."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from regard import api
+from regard.base import ConfigError, RegardError
+from regard.data import BOS, EOS, PAD
+from regard.datasets.agreement import agreement
+from regard.models import LSTMLanguageModel, LSTMLanguageModelConfig, LSTMNConfig, LSTMNLanguageModel
+from regard.recipes import Recipe, change
+from regard.tasks import Generation, LanguageModelling, LanguageModellingConfig
+from regard.tasks.language_modelling import position_points
+from regard.train import Train
+
+SPLITS = agreement((60, 12, 12))
+
+
+def made(context: Any = "sentence", **settings: Any) -> LanguageModelling:
+    return LanguageModelling(LanguageModellingConfig(context=context, **settings), splits=SPLITS)
+
+
+def model_for(task: LanguageModelling, kind: str = "lstmn") -> torch.nn.Module:
+    torch.manual_seed(0)
+    sizes: dict[str, Any] = {"embed_dim": 8, "hidden_dim": 8}
+    if kind == "lstm":
+        return LSTMLanguageModel(task.complete(LSTMLanguageModelConfig(**sizes)))
+    return LSTMNLanguageModel(task.complete(LSTMNConfig(align_dim=8, tape=6, **sizes)))
+
+
+def nats_of_sentences(model: torch.nn.Module, task: LanguageModelling, split: str) -> list[float]:
+    """−log p of every sentence, each alone."""
+    total = []
+    for sentence in task.units.sentences(task.splits[split]):
+        logits = model(torch.tensor([[BOS, *sentence]]), None)[0][0]
+        total.append(F.cross_entropy(logits, torch.tensor([*sentence, EOS]), reduction="sum").item())
+    return total
+
+
+@torch.no_grad()
+def test_figures_of_sentences_by_hand() -> None:
+    task = made()
+    model = model_for(task).eval()
+    nats = nats_of_sentences(model, task, "test")
+    text = SPLITS["test"]
+    count = len(text.split()) + text.count("\n")
+    evaluation = task.evaluate(model, "test", full=True)
+    assert evaluation.details["count"] == count
+    assert evaluation.figures["perplexity"] == pytest.approx(math.exp(sum(nats) / count), rel=1e-5)
+    assert evaluation.figures["bits_per_character"] == pytest.approx(sum(nats) / math.log(2) / len(text), rel=1e-5)
+    assert not evaluation.higher_is_better
+    assert len(evaluation.details["outputs"]) == 12
+    assert sum(point.size or 0 for point in position_points(evaluation.details)) == count
+    first = evaluation.details["outputs"][0].split("\t")
+    words = len(first[1].split()) + 1
+    assert float(first[0]) == pytest.approx(math.exp(nats[0] / words), abs=0.01)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 100])
+def test_sentences_do_not_depend_on_the_batch(rows: int) -> None:
+    task = made()
+    model = model_for(task)
+    expected = task.evaluate(model, "valid").figures
+    assert task.evaluate(model, "valid", Generation(rows=rows)).figures == pytest.approx(expected, rel=1e-6)
+    assert model.training
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", ["lstmn", "lstm"])
+def test_figures_of_a_stream_by_hand(kind: str) -> None:
+    """One stream is the whole text in one pass."""
+    task = made("stream", length=7)
+    model = model_for(task, kind).eval()
+    tokens = torch.from_numpy(task.units.stream(SPLITS["test"]))
+    logits = model(torch.cat([torch.tensor([EOS]), tokens[:-1]]).unsqueeze(0), None)[0][0]
+    expected = F.cross_entropy(logits, tokens).item()
+    assert task.evaluate(model, "test", Generation(rows=1)).figures["loss"] == pytest.approx(expected, rel=1e-5)
+    several = task.evaluate(model, "test", Generation(rows=5), full=True)
+    assert several.details["count"] == len(tokens)
+    assert several.figures["loss"] != pytest.approx(expected, rel=1e-5)  # four streams begin without what was before
+    assert "stream of 5" in several.details["signatures"]["perplexity"]
+
+
+@pytest.mark.parametrize("context", ["sentence", "stream"])
+def test_a_part_of_the_text(context: str, tmp_path: Path) -> None:
+    """The first lines, and all figures are of them alone."""
+    task = made(context)
+    model, lines = model_for(task), SPLITS["test"].split("\n")
+    few = task.evaluate(model, "test", Generation(evaluated=40, rows=1), full=True)
+    assert 20 < few.details["count"] <= 40
+    count = next(n for n in range(12) if sum(len(line.split()) + 1 for line in lines[:n]) == few.details["count"])
+    (tmp_path / "few.txt").write_text("".join(f"{line}\n" for line in lines[:count]))
+    same = task.evaluate(model, str(tmp_path / "few.txt"), Generation(rows=1), full=True)
+    for name in ("perplexity", "bits_per_character"):
+        assert few.figures[name] == pytest.approx(same.figures[name], rel=1e-6)
+
+
+def test_characters() -> None:
+    task = made(units="characters")
+    evaluation = task.evaluate(model_for(task), "test", full=True)
+    assert evaluation.details["count"] == len(SPLITS["test"])
+    assert evaluation.figures["bits_per_character"] == pytest.approx(math.log2(evaluation.figures["perplexity"]))
+
+
+def test_batches_of_sentences() -> None:
+    task = made(batch_size=16, fit=4)
+    batches = task.batches(seed=1)
+    shapes = {next(batches).inputs.shape for _ in range(12)}
+    assert {rows for rows, _ in shapes} == {16}
+    assert all(length % 4 == 0 for _, length in shapes)
+    short = replace(task.config, max_length=5, fit=None)
+    limited = LanguageModelling(short, splits=SPLITS).batches(seed=1)
+    assert max(next(limited).targets.shape[1] for _ in range(5)) <= 6
+
+
+def test_the_loss_is_a_sum_over_tokens() -> None:
+    task = made(batch_size=8)
+    model, batch = model_for(task), next(task.batches(seed=0))
+    nats = nats_of_sentences(model, task, "train")
+    assert task.loss(model, batch).total.item() == pytest.approx(sum(nats[row] for row in batch.indices), rel=1e-5)
+
+
+def test_streams_carry_their_state() -> None:
+    """The losses of two windows are those of one pass over both, and their gradient ends between them."""
+    task = made("stream", batch_size=3, length=5)
+    model = model_for(task)
+    batches = task.batches(seed=0)
+    first, second = next(batches), next(batches)
+    total = task.loss(model, first).total + task.loss(model, second).total
+    logits = model(torch.cat([first.inputs, second.inputs], 1), None)[0]
+    targets = torch.cat([first.targets, second.targets], 1)
+    expected = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum", ignore_index=PAD)
+    assert total.item() == pytest.approx(expected.item(), rel=1e-5)
+    ours = torch.autograd.grad(total, model.words.weight)[0]  # type: ignore[arg-type]
+    whole = torch.autograd.grad(expected, model.words.weight)[0]  # type: ignore[arg-type]
+    assert not torch.allclose(ours, whole, rtol=1e-4)
+    while not (batch := next(batches)).begins.all():  # the next epoch
+        task.loss(model, batch)
+    again = task.loss(model, batch).total.item()
+    assert again == pytest.approx(made("stream", batch_size=3, length=5).loss(model, batch).total.item(), rel=1e-6)
+
+
+def test_streams_are_for_one_process() -> None:
+    with pytest.raises(ConfigError, match=r"task\.context=stream: got 2 processes; expected one"):
+        made("stream").batches(seed=0, rank=0, world=2)
+
+
+def recipe(context: str, steps: int) -> Recipe:
+    train = Train(steps=steps, lr=1e-2, log_every=3, evaluate_every=6, save_every=5)
+    config = LanguageModellingConfig("agreement", context=context, batch_size=40, length=6)  # type: ignore[arg-type]
+    return Recipe("lstmn", LSTMNConfig(embed_dim=8, hidden_dim=8, align_dim=8, tape=7, dropout=0.2), config, train)
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LanguageModelling, "splits", SPLITS)
+
+
+@pytest.mark.parametrize("context", ["sentence", "stream"])
+def test_a_resumed_run_is_the_same_to_the_last_bit(few: None, tmp_path: Path, context: str) -> None:
+    whole = api.train(recipe(context, 12), tmp_path / "whole")
+    api.train(recipe(context, 5), tmp_path / "parts")
+    resumed = api.train(recipe(context, 12), tmp_path / "parts", resume=True)
+    for name, tensor in whole.module.state_dict().items():
+        assert torch.equal(tensor, resumed.module.state_dict()[name]), name
+    one, other = ((tmp_path / folder / "metrics.jsonl").read_text().splitlines()[-2:] for folder in ("whole", "parts"))
+    assert [line.partition('"seconds"')[0].partition('"per_second"')[0] for line in one] == [
+        line.partition('"seconds"')[0].partition('"per_second"')[0] for line in other
+    ]
+    assert (tmp_path / "parts/checkpoints/step_00000012/carried.safetensors").exists() == (context == "stream")
+
+
+def test_without_the_carried_state_a_resumed_run_would_differ(
+    few: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = api.train(recipe("stream", 8), tmp_path / "whole")
+    api.train(recipe("stream", 5), tmp_path / "parts")
+    monkeypatch.setattr(LanguageModelling, "load_carried", lambda self, tensors: None)
+    resumed = api.train(recipe("stream", 8), tmp_path / "parts", resume=True)
+    assert any(
+        not torch.equal(tensor, resumed.module.state_dict()[name]) for name, tensor in whole.module.state_dict().items()
+    )
+
+
+def test_own_text(tmp_path: Path) -> None:
+    path = tmp_path / "mine.txt"
+    path.write_text("".join(f"Number {n}, please!\n" for n in range(100)))
+    config = LanguageModelling.from_files(LanguageModellingConfig("agreement"), str(path), None)
+    task = LanguageModelling(config)
+    assert task.units.tokens("Number 7, please!") == ["Number", "7", ",", "please", "!"]
+    assert [text.count("\n") for text in task.splits.values()] == [
+        91,
+        4,
+        5,
+    ]  # cuts are by characters, at the next line end
+    task.save(tmp_path)
+    again = LanguageModelling.load(tmp_path, config)
+    assert again.units == task.units
+    evaluation = task.evaluate(model_for(task), str(path), full=True)
+    assert evaluation.details["split"] == "file_mine"
+    assert evaluation.details["count"] == 600
+    with pytest.raises(ConfigError, match="a text is one file: got --target other"):
+        LanguageModelling.from_files(config, str(path), "other")
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda folder: LanguageModelling(LanguageModellingConfig("files")).splits, "corpus='files' needs a file"),
+        (lambda folder: LanguageModelling(LanguageModellingConfig("ptbb")), r"task\.corpus: got 'ptbb'.*mean 'ptb'"),
+        (lambda folder: LanguageModelling(LanguageModellingConfig("multi30k")), "multi30k has parallel text"),
+        (lambda folder: made().evaluate(model_for(made()), "tets"), "unknown split: got 'tets'.*mean 'test'"),
+        (lambda folder: made().evaluate(model_for(made()), "no.txt"), r"no\.txt"),
+        (lambda folder: LanguageModelling.load(folder, made().config), r"units\.json cannot be read"),
+        (lambda folder: made().settings(temperatur=1.0), "unknown setting 'temperatur'.*mean 'temperature'"),
+        (lambda folder: made().predict(model_for(made()), "one"), "several texts are expected"),
+    ],
+)
+def test_errors(make: Callable[[Path], Any], words: str, tmp_path: Path) -> None:
+    with pytest.raises(RegardError, match=words):
+        make(tmp_path)
+
+
+def test_examples() -> None:
+    task = made()
+    model = model_for(task)
+    numbers = task.choose("test", 3)
+    examples = task.examples(model, "test", numbers)
+    assert len(examples) == 3
+    for example in examples:
+        assert example.reference.startswith(example.source)
+        assert example.output.startswith(example.source)
+        assert example.prediction.explanations[0].kind == "matrix"
+    assert task.config.describe_data() == "agreement, words"
+    assert change(recipe("sentence", 5), ["task.units=characters"]).task.describe_data() == "agreement, characters"
