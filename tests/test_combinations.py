@@ -17,6 +17,7 @@ from regard.align import (
     Monotonic,
     Normalize,
     Share,
+    Shift,
     Sigmoid,
     Softmax,
     Sparsemax,
@@ -80,6 +81,8 @@ ALIGN_MAKERS: dict[str, Callable[[], Align]] = {
     "local_monotonic": lambda: LocalMonotonic(window=2),
     "local_predictive": lambda: LocalPredictive(D, window=3),
     "monotonic": lambda: Monotonic(noise=0.0),
+    "shift": lambda: Shift(0.4, (0.2, 0.3, 0.5), 1.5),
+    "shift_learned": lambda: Shift(learned=True),
 }
 SMOOTH = [
     "softmax",
@@ -92,9 +95,12 @@ SMOOTH = [
     "local_monotonic",
     "monotonic",
     "sparsemax",
+    "shift",
+    "shift_learned",
 ]
 SUMS_TO_ONE = {"softmax", "sparsemax", "entmax", "entmax_1.3", "entmax_learned", "top_k", "hard_argmax",
-               "hard_straight_through", "hard_gumbel", "hard_gumbel_straight_through", "hard_sample"}  # fmt: skip
+               "hard_straight_through", "hard_gumbel", "hard_gumbel_straight_through", "hard_sample",
+               "shift", "shift_learned"}  # fmt: skip
 MASKS: dict[str, Mask | None] = {
     "none": None,
     "padding": Mask.padding([3, 5]),
@@ -209,7 +215,9 @@ def test_padding_and_batch_change_nothing(score: str, align: str) -> None:
             torch.testing.assert_close(whole.context[i : i + 1], alone.context, atol=1e-12, rtol=0)
 
 
-@pytest.mark.parametrize("align", [name for name in ALIGN_MAKERS if "local" not in name and name != "monotonic"])
+@pytest.mark.parametrize(
+    "align", [name for name in ALIGN_MAKERS if not name.startswith(("local", "monotonic", "shift"))]
+)
 @pytest.mark.parametrize("score", [name for name in SCORE_MAKERS if "location" not in name])
 def test_order_of_keys_does_not_matter(score: str, align: str) -> None:
     layer = Attention(SCORE_MAKERS[score](), ALIGN_MAKERS[align]()).double().eval()

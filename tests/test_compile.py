@@ -16,6 +16,7 @@ from regard.align import (
     Monotonic,
     Normalize,
     Share,
+    Shift,
     Sigmoid,
     Softmax,
     Sparsemax,
@@ -50,6 +51,7 @@ SCORES: list[Score] = [
 ALIGNS: list[Align] = [
     Softmax(), Softmax(0.5), Sparsemax(), Entmax(1.5), Entmax(1.3), Entmax(1.5, learned=True), Normalize(), Sigmoid(),
     Share(), TopK(2), Hard(), Hard("sample"), LocalMonotonic(1), LocalPredictive(4, window=2), Monotonic(noise=0.0),
+    Shift(0.4, (0.2, 0.3, 0.5), 1.5), Shift(learned=True),
 ]  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from regard.align import (
     Monotonic,
     Normalize,
     Share,
+    Shift,
     Sigmoid,
     Softmax,
     Sparsemax,
@@ -47,6 +48,7 @@ SCORES: list[Score] = [
 ALIGNS: list[Align] = [
     Softmax(), Sparsemax(), Entmax(1.5), Entmax(1.3, learned=True), Normalize(), Share(), Sigmoid(), TopK(2),
     Hard("sample"), Hard("gumbel"), LocalMonotonic(3), LocalPredictive(16, window=4), Monotonic(noise=0.0),
+    Shift(0.4, (0.2, 0.3, 0.5), 1.5), Shift(learned=True),
 ]  # fmt: skip
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 

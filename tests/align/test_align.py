@@ -19,6 +19,7 @@ from regard.align import (
     Monotonic,
     Normalize,
     Share,
+    Shift,
     Sigmoid,
     Softmax,
     Sparsemax,
@@ -47,6 +48,8 @@ MAKE = {
     "local_predictive": lambda: LocalPredictive(4, window=3),
     "monotonic": lambda: Monotonic(noise=0.0),
     "monotonic_hard": lambda: Monotonic().eval(),
+    "shift": lambda: Shift(0.4, (0.2, 0.3, 0.5), 1.5),
+    "shift_learned": lambda: Shift(learned=True),
 }
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 every_align = pytest.mark.parametrize("name", MAKE)
@@ -177,7 +180,7 @@ def test_gradients_agree_with_finite_differences(name: str) -> None:
     assert torch.autograd.gradcheck(lambda scores: align(scores, mask).weights, scores)
 
 
-@pytest.mark.parametrize("name", [name for name in MAKE if not name.startswith(("local", "monotonic"))])
+@pytest.mark.parametrize("name", [name for name in MAKE if not name.startswith(("local", "monotonic", "shift"))])
 def test_permuting_keys_permutes_weights(name: str) -> None:
     align, scores, order = MAKE[name]().eval(), torch.randn(2, 3, 6), torch.randperm(6)
     torch.testing.assert_close(_weights(align, scores[..., order]), _weights(align, scores)[..., order])

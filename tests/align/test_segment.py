@@ -62,7 +62,7 @@ def by_rows(align: Align, scores: Tensor, segments: Segments, mask: Tensor | Non
 def test_every_alignment_that_does_not_look_at_places_has_an_edge_form() -> None:
     assert {type(make()) for make in MAKE.values()} == {kind for kind in ALIGNS.values() if kind.has_edge_form}
     without = {name for name, kind in ALIGNS.items() if not kind.has_edge_form}
-    assert without == {"local_monotonic", "local_predictive", "monotonic"}
+    assert without == {"local_monotonic", "local_predictive", "monotonic", "shift"}
 
 
 @every_align

@@ -1,6 +1,6 @@
 """Attention by name: how a model's settings choose any score and any alignment."""
 
-from regard.align import ALIGNS, Align, Entmax, Hard, LocalMonotonic, LocalPredictive, TopK
+from regard.align import ALIGNS, Align, Entmax, Hard, LocalMonotonic, LocalPredictive, Shift, TopK
 from regard.attention import Attention
 from regard.base.ranges import OneOf
 from regard.score import (
@@ -75,6 +75,8 @@ def _align(name: str, query_dim: int, window: int) -> Align:
         return TopK(4)
     if kind is Entmax:
         return Entmax(1.5)
+    if kind is Shift:
+        return Shift(learned=True)
     if kind is Hard:
         return Hard("gumbel_straight_through")
     return kind()
