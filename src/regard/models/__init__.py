@@ -23,6 +23,7 @@ from regard.models.glimpse import Glimpsed
 from regard.models.gnmt import GNMT, GNMTConfig, gnmt_base
 from regard.models.luong import Luong, LuongConfig, luong_global, luong_local_p
 from regard.models.nonlocal_net import NonLocalConfig, NonLocalNet, nonlocal_resnet20, nonlocal_resnet56
+from regard.models.ntm import NTM, NTMLSTM, Emitted, NTMConfig, NTMLSTMConfig, ntm_feed_forward, ntm_lstm
 from regard.models.ram import RAM, RAMConfig, ram_28, ram_60, ram_100
 from regard.models.resnet import ResNet, ResNetConfig, resnet20, resnet32, resnet56
 from regard.models.senet import SENet, SENetConfig, se_resnet20, se_resnet32, se_resnet56
@@ -103,6 +104,13 @@ MODELS: dict[str, Paper] = {
         NonLocalNet, NonLocalConfig, 2018, "Non-local Neural Networks",
         "https://arxiv.org/abs/1711.07971",
     ),
+    "ntm": Paper(
+        NTM, NTMConfig, 2014, "Neural Turing Machines", "https://arxiv.org/abs/1410.5401",
+    ),
+    "ntm_lstm": Paper(
+        NTMLSTM, NTMLSTMConfig, 2014, "Neural Turing Machines, the LSTM without a memory",
+        "https://arxiv.org/abs/1410.5401",
+    ),
 }  # fmt: skip
 
 __all__ = [
@@ -110,6 +118,8 @@ __all__ = [
     "DTRAM",
     "GNMT",
     "MODELS",
+    "NTM",
+    "NTMLSTM",
     "RAM",
     "Bahdanau",
     "BahdanauConfig",
@@ -123,6 +133,7 @@ __all__ = [
     "ConvolutionalConfig",
     "DRAMConfig",
     "DTRAMConfig",
+    "Emitted",
     "EncodedSource",
     "FullyConnected",
     "FullyConnectedConfig",
@@ -130,6 +141,8 @@ __all__ = [
     "Glimpsed",
     "Luong",
     "LuongConfig",
+    "NTMConfig",
+    "NTMLSTMConfig",
     "NonLocalConfig",
     "NonLocalNet",
     "Paper",
@@ -157,6 +170,8 @@ __all__ = [
     "luong_local_p",
     "nonlocal_resnet20",
     "nonlocal_resnet56",
+    "ntm_feed_forward",
+    "ntm_lstm",
     "ram_28",
     "ram_60",
     "ram_100",

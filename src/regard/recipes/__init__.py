@@ -11,6 +11,7 @@ from regard.recipes import (
     gnmt,
     luong,
     nonlocal_net,
+    ntm,
     ram,
     senet,
     show_attend_tell,
@@ -75,6 +76,17 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "senet/plain": senet.plain,
     "senet/plain_56": senet.plain_56,
     "nonlocal/cifar10": nonlocal_net.cifar10,
+    "ntm/smoke": ntm.smoke,
+    "ntm/copy": ntm.copy,
+    "ntm/copy_lstm": ntm.copy_lstm,
+    "ntm/repeat_copy": ntm.repeat_copy,
+    "ntm/repeat_copy_lstm": ntm.repeat_copy_lstm,
+    "ntm/recall": ntm.recall,
+    "ntm/recall_lstm": ntm.recall_lstm,
+    "ntm/ngrams": ntm.ngrams,
+    "ntm/ngrams_lstm": ntm.ngrams_lstm,
+    "ntm/sort": ntm.sort,
+    "ntm/sort_lstm": ntm.sort_lstm,
 }
 
 __all__ = [

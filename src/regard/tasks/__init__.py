@@ -1,6 +1,7 @@
 """Tasks: batches, loss, figures, predictions. A task knows no model by name; recipes bring the two together."""
 
-from regard.tasks import captioning, classification, translation
+from regard.tasks import algorithmic, captioning, classification, translation
+from regard.tasks.algorithmic import Algorithmic, AlgorithmicConfig, Computed
 from regard.tasks.captioning import Caption, Captioning, CaptioningConfig
 from regard.tasks.classification import Classification, ClassificationConfig, Recognised
 from regard.tasks.display import Column, Display, EvaluationChart, Figure, Point
@@ -11,10 +12,14 @@ from regard.tasks.search import Prediction, Search, translate_texts
 from regard.tasks.task import Batch, Evaluation, Example, Loss, Progress, StoredTask, Task, TaskEntry, TrainingBatches
 from regard.tasks.translation import Translation, TranslationConfig, read_splits
 
-TASKS: dict[str, TaskEntry] = {entry.name: entry for entry in (translation.TASK, classification.TASK, captioning.TASK)}
+TASKS: dict[str, TaskEntry] = {
+    entry.name: entry for entry in (translation.TASK, classification.TASK, captioning.TASK, algorithmic.TASK)
+}
 
 __all__ = [
     "TASKS",
+    "Algorithmic",
+    "AlgorithmicConfig",
     "Batch",
     "Caption",
     "Captioning",
@@ -22,6 +27,7 @@ __all__ = [
     "Classification",
     "ClassificationConfig",
     "Column",
+    "Computed",
     "Display",
     "EncoderConfig",
     "Evaluation",
