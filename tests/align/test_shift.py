@@ -1,5 +1,6 @@
 """Addressing by content and place: interpolation, shift and sharpening."""
 
+import itertools
 import math
 
 import pytest
@@ -104,7 +105,7 @@ def test_sharpening_is_finite_for_large_powers_and_exact_zeros(sharpness: float,
 def test_a_larger_sharpness_lowers_the_entropy() -> None:
     weights = distribution(6)
     entropies = [-(sharp * sharp.log()).sum() for sharp in (sharpen(weights, power) for power in (1.0, 2.0, 4.0, 8.0))]
-    assert all(after < before for before, after in zip(entropies, entropies[1:], strict=False))
+    assert all(after < before for before, after in itertools.pairwise(entropies))
 
 
 @pytest.mark.parametrize("every_key", [False, True])

@@ -18,8 +18,8 @@ def smoke() -> Recipe:
         paper="ntm",
         model=NTMConfig(hidden_dim=32, slots=12, slot_dim=6),
         task=AlgorithmicConfig(bits=3, longest=3, tested=(3, 4), batch_size=32, held_out=256),
-        train=Train(steps=300, lr=1e-2, clip=10.0, schedule="cosine", floor=0.1, log_every=50, evaluate_every=150,
-                    save_every=150, keep=1),
+        train=Train(steps=150, lr=1e-2, clip=10.0, schedule="cosine", floor=0.1, log_every=50, evaluate_every=75,
+                    save_every=75, keep=1),
         note="copying a few bits, on a CPU",
     )  # fmt: skip
 
