@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from regard import Attention, attend
-from regard.align import Shift, Sparsemax, interpolate, rotate, sharpen, softmax
+from regard.align import Shift, Sparsemax, interpolate, move_focus, sharpen, softmax
 from regard.base import ConfigError, ShapeError
 from regard.score import Cosine
 
@@ -40,7 +40,7 @@ def test_equals_the_equations_of_the_paper(shift: list[float], num_keys: int, ev
 def test_every_stage_gives_a_distribution() -> None:
     content, before, shift = distribution(4, 7), distribution(4, 7), distribution(4, 3)
     mixed = interpolate(content, before, torch.rand(4, 1, dtype=torch.float64))
-    moved = rotate(mixed, shift)
+    moved = move_focus(mixed, shift)
     sharp = sharpen(moved, 1 + 5 * torch.rand(4, 1, dtype=torch.float64))
     for weights in (mixed, moved, sharp):
         assert (weights >= 0).all()
@@ -49,11 +49,11 @@ def test_every_stage_gives_a_distribution() -> None:
 
 def test_a_one_hot_shift_rotates_exactly() -> None:
     weights, ahead = distribution(3, 5), torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)
-    assert torch.equal(rotate(weights, ahead), weights.roll(1, -1))
-    assert torch.equal(rotate(weights, ahead.flip(-1)), weights.roll(-1, -1))
+    assert torch.equal(move_focus(weights, ahead), weights.roll(1, -1))
+    assert torch.equal(move_focus(weights, ahead.flip(-1)), weights.roll(-1, -1))
     around = weights
     for _ in range(5):
-        around = rotate(around, ahead)
+        around = move_focus(around, ahead)
     assert torch.equal(around, weights)
     previous = torch.eye(5, dtype=torch.float64)
     out = Shift(0.0, (0.0, 0.0, 1.0))(torch.randn(5, 1, 5, dtype=torch.float64), previous=previous)
@@ -63,8 +63,8 @@ def test_a_one_hot_shift_rotates_exactly() -> None:
 def test_masked_keys_are_not_on_the_circle() -> None:
     allowed = torch.tensor([True, False, True, True, False])
     weights = distribution(5).masked_fill(~allowed, 0.0)
-    moved = rotate(weights, torch.tensor([0.1, 0.2, 0.7], dtype=torch.float64), allowed)
-    expected = rotate(weights[allowed], torch.tensor([0.1, 0.2, 0.7], dtype=torch.float64))
+    moved = move_focus(weights, torch.tensor([0.1, 0.2, 0.7], dtype=torch.float64), allowed)
+    expected = move_focus(weights[allowed], torch.tensor([0.1, 0.2, 0.7], dtype=torch.float64))
     torch.testing.assert_close(moved[allowed], expected)
     assert (moved[~allowed] == 0).all()
 

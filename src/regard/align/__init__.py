@@ -11,7 +11,7 @@ from regard.align.local import LocalMonotonic, LocalPredictive
 from regard.align.monotonic import Monotonic, monotonic
 from regard.align.normalize import Normalize, Share, normalize, share
 from regard.align.segment import Segments
-from regard.align.shift import Shift, interpolate, rotate, sharpen
+from regard.align.shift import Shift, interpolate, move_focus, sharpen
 from regard.align.softmax import Softmax, softmax
 from regard.align.sparse import Entmax, Sparsemax, entmax, sparsemax
 from regard.align.topk import TopK, top_k
@@ -52,8 +52,8 @@ __all__ = [
     "entmax",
     "interpolate",
     "monotonic",
+    "move_focus",
     "normalize",
-    "rotate",
     "share",
     "sharpen",
     "sigmoid",

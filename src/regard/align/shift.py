@@ -24,7 +24,7 @@ def interpolate(
     return previous + gate * (content - previous)
 
 
-def rotate(
+def move_focus(
     weights: Float[Tensor, "*#b k"], shift: Float[Tensor, "*#b s"], allowed: Bool[Tensor, "*#b k"] | None = None
 ) -> Float[Tensor, "*#b k"]:
     """w̃_i = Σ_o s_o · w_{i−o}: the keys form a circle, and s_o is how much of the weights moves by o keys.
@@ -32,9 +32,9 @@ def rotate(
     `shift` has an odd number of entries, for o = −1, 0, 1 or −2 … 2: its last entry moves the focus to the next keys.
     `allowed` are the keys that form the circle; without it all keys do.
 
-    >>> rotate(torch.tensor([0.0, 0.0, 1.0]), torch.tensor([0.0, 0.2, 0.8]))
+    >>> move_focus(torch.tensor([0.0, 0.0, 1.0]), torch.tensor([0.0, 0.2, 0.8]))
     tensor([0.8000, 0.0000, 0.2000])
-    >>> rotate(torch.tensor([0.0, 1.0, 0.0]), torch.tensor([0.0, 0.0, 1.0]), torch.tensor([True, True, False]))
+    >>> move_focus(torch.tensor([0.0, 1.0, 0.0]), torch.tensor([0.0, 0.0, 1.0]), torch.tensor([True, True, False]))
     tensor([1., 0., 0.])
     """
     num_keys, num_shifts = weights.shape[-1], shift.shape[-1]
@@ -166,7 +166,7 @@ class Shift(Align):
         for number in range(num_queries):
             gate, shift, sharpness = (_of_query(value, number, num_queries) for value in settings)
             mixed = interpolate(content.weights[..., number, :], before, gate)
-            moved = rotate(mixed, shift, None if self.every_key else allowed[..., number, :])
+            moved = move_focus(mixed, shift, None if self.every_key else allowed[..., number, :])
             before = sharpen(moved.masked_fill(~allowed[..., number, :], 0.0) if self.every_key else moved, sharpness)
             rows.append(before)
         weights = torch.stack(rows, -2) if num_queries > 1 else before.unsqueeze(-2)

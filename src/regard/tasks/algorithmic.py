@@ -66,7 +66,7 @@ class AlgorithmicConfig:
 
     def data_set(self) -> str:
         """The name of the data set."""
-        return self.problem
+        return NAMES[self.problem]
 
     def rules(self) -> Problem:
         """The problem with these sizes."""
