@@ -44,7 +44,9 @@ def move_focus(
         return (circle.unfold(-1, num_shifts, 1) * shift.flip(-1).unsqueeze(-2)).sum(-1)  # a window for each key
     if allowed is None:
         allowed = torch.ones_like(weights, dtype=torch.bool)
-    weights, allowed = torch.broadcast_tensors(weights, allowed)
+    if weights.shape != allowed.shape:
+        weights = weights + torch.zeros_like(allowed, dtype=weights.dtype)
+        allowed = allowed.expand_as(weights)
     order = (~allowed).to(torch.uint8).argsort(dim=-1, stable=True)  # allowed keys first, as they stand
     rank = allowed.cumsum(-1) - 1
     count = allowed.sum(-1, keepdim=True).clamp(min=1)

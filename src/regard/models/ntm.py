@@ -220,6 +220,7 @@ class NTM(nn.Module):
         if isinstance(self.controller, nn.LSTM):
             assert state.controller is not None
             return StepLSTM(self.controller, inputs, state.controller)
+        assert isinstance(self.controller, nn.Linear)
         steps, batch, width = inputs.shape
         weight, bias = self.controller.weight, self.controller.bias
         early, late = torch.split(weight, [width, weight.shape[1] - width], 1)
@@ -254,15 +255,17 @@ class NTM(nn.Module):
         config = self.config
         heads, writes = config.read_heads + config.write_heads, config.write_heads * config.slot_dim
         addressing, erase, add = torch.split(emitted, [heads * sum(self._sizes), writes, writes], -1)
-        key, strength, gate, shift, sharpness = addressing.unflatten(-1, (heads, -1)).split(self._sizes, -1)
+        key, strength, gate, shift, sharpness = torch.split(
+            torch.unflatten(addressing, -1, (heads, -1)), self._sizes, -1
+        )
         return Emission(
             torch.tanh(key),
             F.softplus(strength),
             torch.sigmoid(gate),
             shift.softmax(-1),
             1 + F.softplus(sharpness),
-            torch.sigmoid(erase).unflatten(-1, (config.write_heads, -1)),
-            torch.tanh(add).unflatten(-1, (config.write_heads, -1)),
+            torch.unflatten(torch.sigmoid(erase), -1, (config.write_heads, -1)),
+            torch.unflatten(torch.tanh(add), -1, (config.write_heads, -1)),
         )
 
 

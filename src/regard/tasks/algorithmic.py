@@ -236,7 +236,7 @@ class Algorithmic(StoredTask):
         was_training, device, found = model.training, next(model.parameters()).device, []
         model.eval()
         try:
-            for inputs in sequences.inputs.split(AT_ONCE):
+            for inputs in torch.split(sequences.inputs, AT_ONCE):
                 found.append(model(inputs.to(device)).logits.float().cpu())
                 if progress is not None:
                     progress("sequences", sum(map(len, found)), len(sequences.inputs))
