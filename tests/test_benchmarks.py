@@ -251,7 +251,7 @@ def names_in(path: Path) -> set[str]:
 
 def test_every_benchmark_has_a_gate() -> None:
     timed = [path for path in BENCHMARKS.glob("*.py") if path.stem != "timing" and names_in(path) & CLOCKS]
-    assert len(timed) == 8
+    assert len(timed) == 9
     assert [path.name for path in timed if not {"check_results", "judge_results"} & names_in(path)] == []
 
 
@@ -337,6 +337,19 @@ def test_lstmn_ways_agree(load: Load) -> None:
     other = case.results(plain=False, settings=benchmark.WAYS["ours, eager"][1])
     with pytest.raises(gate.WrongResult):
         gate.check_results({"other": other}, eager=exact, exact=exact)
+
+
+def test_the_turing_machine_and_its_port_agree(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    benchmark = load("ntm_gpu")
+    assert benchmark.gate(torch.device("cpu"), small=True) == {}
+    right = benchmark.NTM._advance
+
+    def late(self: Any, emitted: Tensor, state: Any) -> Any:
+        after, added = right(self, emitted, state)
+        return after._replace(weights=state.weights), added
+
+    monkeypatch.setattr(benchmark.NTM, "_advance", late)
+    assert [*benchmark.gate(torch.device("cpu"), small=True)] == ["regard, eager"]
 
 
 def test_searches_must_agree_on_95_per_cent(load: Load) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from regard.align import Align, Alignment, Entmax, Hard, LocalMonotonic, LocalPredictive, Monotonic, Softmax
+from regard.align import Align, Alignment, Entmax, Hard, LocalMonotonic, LocalPredictive, Monotonic, Shift, Softmax
 from regard.attention import Attention, AttentionOutput, Mask, attend
 from regard.base import ConfigError
 from regard.score import Additive, Cosine, Dot, General, LocationAware, ScaledDot, Score
@@ -291,6 +291,7 @@ WITH_HISTORY: dict[str, Callable[[], tuple[Score, Align]]] = {
     "location-aware": lambda: (LocationAware(4, 4, 5, filters=2, width=3), Softmax()),
     "monotonic, training": lambda: (ScaledDot(), Monotonic(noise=0.0)),
     "monotonic, evaluation": lambda: (ScaledDot(), Monotonic(offset=2.0).eval()),
+    "shift": lambda: (ScaledDot(), Shift(0.4, (0.2, 0.3, 0.5), 1.5)),
     "local-m": lambda: (ScaledDot(), LocalMonotonic(1)),
     "local-p": lambda: (ScaledDot(), LocalPredictive(4, window=2)),
     "location-aware and monotonic": lambda: (LocationAware(4, 4, 5, filters=2, width=3), Monotonic(noise=0.0)),
@@ -328,7 +329,7 @@ def test_step_by_step_equals_one_pass(kind: str, lead: tuple[int, ...], prepared
     assert (whole.weights is None) == (not need_weights)
 
 
-@pytest.mark.parametrize("kind", ["location-aware", "monotonic, training"])
+@pytest.mark.parametrize("kind", ["location-aware", "monotonic, training", "shift"])
 def test_previous_matters(kind: str) -> None:
     score, align = WITH_HISTORY[kind]()
     layer = Attention(score.double(), align.double())

@@ -30,6 +30,11 @@ def test_long_tapes_and_other_memories_stand_below_each_other():
     assert box.width / 100 == pytest.approx(4.8, rel=0.02)
 
 
+def test_only_rows_of_heads_are_slots():
+    axes = draw(Tape({"inputs": np.ones((3, 2)), "read 0": np.ones((3, 5)), "reads": np.ones((3, 4))}))
+    assert [ax.get_ylabel() for ax in axes[:, 0]] == ["", "slot", ""]
+
+
 @pytest.mark.parametrize("given", [tape(1, 1), tape(9, 128), tape(200, 3), tape(20, 20, steps=["слово"] * 20)])
 @pytest.mark.parametrize("dark", [False, True])
 def test_everything_is_on_the_page(given, dark):

@@ -11,6 +11,7 @@ from regard.align.local import LocalMonotonic, LocalPredictive
 from regard.align.monotonic import Monotonic, monotonic
 from regard.align.normalize import Normalize, Share, normalize, share
 from regard.align.segment import Segments
+from regard.align.shift import Shift, interpolate, move_focus, sharpen
 from regard.align.softmax import Softmax, softmax
 from regard.align.sparse import Entmax, Sparsemax, entmax, sparsemax
 from regard.align.topk import TopK, top_k
@@ -27,6 +28,7 @@ ALIGNS: dict[str, type[Align]] = {
     "local_monotonic": LocalMonotonic,
     "local_predictive": LocalPredictive,
     "monotonic": Monotonic,
+    "shift": Shift,
 }
 
 __all__ = [
@@ -42,14 +44,18 @@ __all__ = [
     "Normalize",
     "Segments",
     "Share",
+    "Shift",
     "Sigmoid",
     "Softmax",
     "Sparsemax",
     "TopK",
     "entmax",
+    "interpolate",
     "monotonic",
+    "move_focus",
     "normalize",
     "share",
+    "sharpen",
     "sigmoid",
     "softmax",
     "sparsemax",

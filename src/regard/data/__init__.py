@@ -1,5 +1,6 @@
 """From files to batches: sentence pairs, pictures and captions, each with a position that can be saved."""
 
+from regard.data.algorithms import PROBLEMS, Sequences, optimal_bits
 from regard.data.batches import Batches
 from regard.data.canvas import Canvas, paint
 from regard.data.captions import CaptionBatches, Captions, caption_tokens, read_captions, split_captions
@@ -31,6 +32,7 @@ __all__ = [
     "BOS",
     "EOS",
     "PAD",
+    "PROBLEMS",
     "SPECIALS",
     "UNK",
     "Batches",
@@ -45,6 +47,7 @@ __all__ = [
     "ParallelText",
     "Pictures",
     "RowBatches",
+    "Sequences",
     "Source",
     "StreamBatch",
     "StreamBatches",
@@ -67,6 +70,7 @@ __all__ = [
     "fit_image",
     "listed_sources",
     "normalize_text",
+    "optimal_bits",
     "paint",
     "read_captions",
     "read_image",

@@ -12,6 +12,8 @@ from regard.explanation.values import as_labels, as_layers, as_text
 class Tape(Explanation):
     """Weights [t n] over n slots at each of t steps, by the name of their head: "read 0", "write 0".
 
+    What came in, went out, was read or added at each step may stand beside them, under other names.
+
     `steps` says what came in at each step, or is empty.
 
     >>> Tape({"read 0": [[0.0, 1.0], [1.0, 0.0]]}, steps=["a", "b"]).length

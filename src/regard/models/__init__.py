@@ -26,6 +26,7 @@ from regard.models.lstm_language_model import LSTMLanguageModel, LSTMLanguageMod
 from regard.models.lstmn import LSTMN, LSTMNConfig, LSTMNLanguageModel
 from regard.models.luong import Luong, LuongConfig, luong_global, luong_local_p
 from regard.models.nonlocal_net import NonLocalConfig, NonLocalNet, nonlocal_resnet20, nonlocal_resnet56
+from regard.models.ntm import NTM, NTMLSTM, Emitted, NTMConfig, NTMLSTMConfig, ntm_feed_forward, ntm_lstm
 from regard.models.ram import RAM, RAMConfig, ram_28, ram_60, ram_100
 from regard.models.resnet import ResNet, ResNetConfig, resnet20, resnet32, resnet56
 from regard.models.senet import SENet, SENetConfig, se_resnet20, se_resnet32, se_resnet56
@@ -115,6 +116,13 @@ MODELS: dict[str, Paper] = {
         "Long Short-Term Memory-Networks for Machine Reading, the LSTM baseline",
         "https://arxiv.org/abs/1601.06733",
     ),
+    "ntm": Paper(
+        NTM, NTMConfig, 2014, "Neural Turing Machines", "https://arxiv.org/abs/1410.5401",
+    ),
+    "ntm_lstm": Paper(
+        NTMLSTM, NTMLSTMConfig, 2014, "Neural Turing Machines, the LSTM without a memory",
+        "https://arxiv.org/abs/1410.5401",
+    ),
 }  # fmt: skip
 
 __all__ = [
@@ -123,6 +131,8 @@ __all__ = [
     "GNMT",
     "LSTMN",
     "MODELS",
+    "NTM",
+    "NTMLSTM",
     "RAM",
     "Bahdanau",
     "BahdanauConfig",
@@ -137,6 +147,7 @@ __all__ = [
     "ConvolutionalConfig",
     "DRAMConfig",
     "DTRAMConfig",
+    "Emitted",
     "EncodedSource",
     "FullyConnected",
     "FullyConnectedConfig",
@@ -149,6 +160,8 @@ __all__ = [
     "LanguageModel",
     "Luong",
     "LuongConfig",
+    "NTMConfig",
+    "NTMLSTMConfig",
     "NonLocalConfig",
     "NonLocalNet",
     "Paper",
@@ -176,6 +189,8 @@ __all__ = [
     "luong_local_p",
     "nonlocal_resnet20",
     "nonlocal_resnet56",
+    "ntm_feed_forward",
+    "ntm_lstm",
     "ram_28",
     "ram_60",
     "ram_100",

@@ -12,6 +12,7 @@ from regard.recipes import (
     lstmn,
     luong,
     nonlocal_net,
+    ntm,
     ram,
     senet,
     show_attend_tell,
@@ -80,6 +81,17 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "lstmn/ptb": lstmn.ptb,
     "lstmn/ptb_lstm": lstmn.ptb_lstm,
     "lstmn/shakespeare": lstmn.shakespeare,
+    "ntm/smoke": ntm.smoke,
+    "ntm/copy": ntm.copy,
+    "ntm/copy_lstm": ntm.copy_lstm,
+    "ntm/repeat_copy": ntm.repeat_copy,
+    "ntm/repeat_copy_lstm": ntm.repeat_copy_lstm,
+    "ntm/recall": ntm.recall,
+    "ntm/recall_lstm": ntm.recall_lstm,
+    "ntm/ngrams": ntm.ngrams,
+    "ntm/ngrams_lstm": ntm.ngrams_lstm,
+    "ntm/sort": ntm.sort,
+    "ntm/sort_lstm": ntm.sort_lstm,
 }
 
 __all__ = [

@@ -1,6 +1,7 @@
 """Tasks: batches, loss, figures, predictions. A task knows no model by name; recipes bring the two together."""
 
-from regard.tasks import captioning, classification, language_modelling, translation
+from regard.tasks import algorithmic, captioning, classification, language_modelling, translation
+from regard.tasks.algorithmic import Algorithmic, AlgorithmicConfig, Computed
 from regard.tasks.captioning import Caption, Captioning, CaptioningConfig
 from regard.tasks.classification import Classification, ClassificationConfig, Recognised
 from regard.tasks.display import Column, Display, EvaluationChart, Figure, Point
@@ -20,11 +21,14 @@ TASKS: dict[str, TaskEntry] = {
         classification.TASK,
         captioning.TASK,
         language_modelling.TASK,
+        algorithmic.TASK,
     )
 }
 
 __all__ = [
     "TASKS",
+    "Algorithmic",
+    "AlgorithmicConfig",
     "Batch",
     "Caption",
     "Captioning",
@@ -32,6 +36,7 @@ __all__ = [
     "Classification",
     "ClassificationConfig",
     "Column",
+    "Computed",
     "Display",
     "EncoderConfig",
     "Evaluation",

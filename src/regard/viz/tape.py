@@ -30,7 +30,8 @@ def draw(tape: Tape, *, dark: bool = False) -> Grid:
     titles = [f"{tape.title}\n{names[0]}" if tape.title else names[0], *names[1:]]
     axes = heatmaps(heads, columns=tape.steps or None, titles=titles, inches=inches, dark=dark)
     for ax in axes[:, 0]:
-        ax.set_ylabel("slot", fontsize=8, color=palette.soft)
+        if ax.get_title(loc="left").rpartition("\n")[2].startswith(("read ", "write ")):
+            ax.set_ylabel("slot", fontsize=8, color=palette.soft)
     for ax in axes[-1]:
         ax.set_xlabel("step →", fontsize=8, color=palette.soft)
     fit_figure(axes.flat[0].figure)
