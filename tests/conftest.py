@@ -34,7 +34,7 @@ def random_explanations() -> Callable[[int], dict[str, Any]]:
 
 
 def _random_explanations(seed: int) -> dict[str, Any]:
-    from regard.explanation import EdgeWeights, Gates, Hops, Matrix, Path, Places, Tape
+    from regard.explanation import EdgeWeights, Gates, Hops, Matrix, Path, Places, Shading, Tape
 
     rng = np.random.default_rng(seed)
 
@@ -73,4 +73,5 @@ def _random_explanations(seed: int) -> dict[str, Any]:
         ),
         "hops": Hops(rng.random((rows, slots)), labels(slots), list(range(0, slots, 2)), *labels(2), title),
         "tape": Tape({name: rng.random((steps, count())) for name in ("read 0", "write 0")}, labels(steps), title),
+        "shading": Shading(rng.random((rows, slots)), labels(slots), *labels(1), title),
     }  # fmt: skip

@@ -171,7 +171,7 @@ def test_command_line_is_frozen() -> None:
         "evaluate": ["--beam", "--device", "--help", "--json", "--set", "--source", "--split", "--target"],
         "translate": search,
         "caption": ["--beam", "--beside", "--device", "--help", "--nbest", "--overlay", "--set"],
-        "classify": ["--device", "--help", "--path", "--set"],
+        "classify": ["--device", "--draw", "--file", "--help", "--path", "--set"],
         "report": ["--help", "--out", "--samples", "--source", "--split", "--target"],
         "list": ["--help", "--json"],
         "show": ["--help", "--json"],

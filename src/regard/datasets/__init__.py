@@ -5,13 +5,20 @@ from regard.datasets import (
     digits,
     europarl,
     flickr8k,
+    glove50d,
+    imdb,
     mnist,
     multi30k,
     newstest,
     shapes,
+    snli,
+    snli_full,
+    sst,
     svhn,
     tatoeba,
     tatoeba_plain,
+    toy_reviews,
+    yelp,
 )
 from regard.datasets.dataset import Dataset, choose, of_kind
 
@@ -27,6 +34,13 @@ DATASETS: dict[str, Dataset] = {
     "cifar10": cifar10.DATASET,
     "flickr8k": flickr8k.DATASET,
     "shapes": shapes.DATASET,
+    "toy_reviews": toy_reviews.DATASET,
+    "imdb": imdb.DATASET,
+    "yelp": yelp.DATASET,
+    "sst": sst.DATASET,
+    "snli": snli.DATASET,
+    "snli_full": snli_full.DATASET,
+    "glove50d": glove50d.DATASET,
 }
 
 __all__ = ["DATASETS", "Dataset", "choose", "of_kind"]

@@ -25,6 +25,13 @@ from regard.models.luong import Luong, LuongConfig, luong_global, luong_local_p
 from regard.models.nonlocal_net import NonLocalConfig, NonLocalNet, nonlocal_resnet20, nonlocal_resnet56
 from regard.models.ram import RAM, RAMConfig, ram_28, ram_60, ram_100
 from regard.models.resnet import ResNet, ResNetConfig, resnet20, resnet32, resnet56
+from regard.models.self_attentive import (
+    SelfAttentive,
+    SelfAttentiveConfig,
+    TextClassified,
+    self_attentive_pairs,
+    self_attentive_reviews,
+)
 from regard.models.senet import SENet, SENetConfig, se_resnet20, se_resnet32, se_resnet56
 from regard.models.show_attend_tell import Captioned, ShowAttendTell, ShowAttendTellConfig, show_attend_tell_flickr8k
 from regard.models.transformer import Transformer, TransformerConfig, transformer_base, transformer_big
@@ -103,6 +110,10 @@ MODELS: dict[str, Paper] = {
         NonLocalNet, NonLocalConfig, 2018, "Non-local Neural Networks",
         "https://arxiv.org/abs/1711.07971",
     ),
+    "self_attentive": Paper(
+        SelfAttentive, SelfAttentiveConfig, 2017, "A Structured Self-attentive Sentence Embedding",
+        "https://arxiv.org/abs/1703.03130",
+    ),
 }  # fmt: skip
 
 __all__ = [
@@ -138,10 +149,13 @@ __all__ = [
     "ResNetConfig",
     "SENet",
     "SENetConfig",
+    "SelfAttentive",
+    "SelfAttentiveConfig",
     "ShowAttendTell",
     "ShowAttendTellConfig",
     "Sutskever",
     "SutskeverConfig",
+    "TextClassified",
     "Transformer",
     "TransformerConfig",
     "Translated",
@@ -166,6 +180,8 @@ __all__ = [
     "se_resnet20",
     "se_resnet32",
     "se_resnet56",
+    "self_attentive_pairs",
+    "self_attentive_reviews",
     "show_attend_tell_flickr8k",
     "sutskever_base",
     "transformer_base",

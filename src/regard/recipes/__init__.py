@@ -12,6 +12,7 @@ from regard.recipes import (
     luong,
     nonlocal_net,
     ram,
+    self_attentive,
     senet,
     show_attend_tell,
     transformer,
@@ -75,6 +76,15 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "senet/plain": senet.plain,
     "senet/plain_56": senet.plain_56,
     "nonlocal/cifar10": nonlocal_net.cifar10,
+    "self_attentive/smoke": self_attentive.smoke,
+    "self_attentive/imdb": self_attentive.imdb,
+    "self_attentive/imdb_max_pool": self_attentive.imdb_max_pool,
+    "self_attentive/imdb_mean_pool": self_attentive.imdb_mean_pool,
+    "self_attentive/yelp": self_attentive.yelp,
+    "self_attentive/sst2": self_attentive.sst2,
+    "self_attentive/snli": self_attentive.snli,
+    "self_attentive/snli_max_pool": self_attentive.snli_max_pool,
+    "self_attentive/snli_full": self_attentive.snli_full,
 }
 
 __all__ = [

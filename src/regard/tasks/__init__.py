@@ -1,17 +1,27 @@
 """Tasks: batches, loss, figures, predictions. A task knows no model by name; recipes bring the two together."""
 
-from regard.tasks import captioning, classification, translation
+from regard.tasks import captioning, classification, text_classification, translation
 from regard.tasks.captioning import Caption, Captioning, CaptioningConfig
 from regard.tasks.classification import Classification, ClassificationConfig, Recognised
 from regard.tasks.display import Column, Display, EvaluationChart, Figure, Point
 from regard.tasks.features import EncoderConfig, FeatureCache
 from regard.tasks.glimpse_loss import GlimpseSettings
 from regard.tasks.inputs import Picture
+from regard.tasks.prepared_texts import TextClassificationConfig
 from regard.tasks.search import Prediction, Search, translate_texts
 from regard.tasks.task import Batch, Evaluation, Example, Loss, Progress, StoredTask, Task, TaskEntry, TrainingBatches
+from regard.tasks.text_classification import ClassifiedText, TextClassification, TextSettings
 from regard.tasks.translation import Translation, TranslationConfig, read_splits
 
-TASKS: dict[str, TaskEntry] = {entry.name: entry for entry in (translation.TASK, classification.TASK, captioning.TASK)}
+TASKS: dict[str, TaskEntry] = {
+    entry.name: entry
+    for entry in (
+        translation.TASK,
+        classification.TASK,
+        captioning.TASK,
+        text_classification.TASK,
+    )
+}
 
 __all__ = [
     "TASKS",
@@ -21,6 +31,7 @@ __all__ = [
     "CaptioningConfig",
     "Classification",
     "ClassificationConfig",
+    "ClassifiedText",
     "Column",
     "Display",
     "EncoderConfig",
@@ -40,6 +51,9 @@ __all__ = [
     "StoredTask",
     "Task",
     "TaskEntry",
+    "TextClassification",
+    "TextClassificationConfig",
+    "TextSettings",
     "TrainingBatches",
     "Translation",
     "TranslationConfig",
