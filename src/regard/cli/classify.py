@@ -18,8 +18,8 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("inputs", nargs="*", metavar="input", help="PNG, JPEG, WebP, … files; or texts, pairs with "
                          "' ||| ' between them (texts default to the lines of standard input)")  # fmt: skip
     command.add_argument("--file", metavar="FILE", help="texts: one a line of this file")
-    command.add_argument("--path", "--draw", dest="path", metavar="FILE", help="draw what it looked at: .png .pdf .svg, "
-                         "or for glimpses .gif, which moves")  # fmt: skip
+    command.add_argument("--path", "--draw", dest="path", metavar="FILE", help="draw what it looked at: .png .pdf "
+                         ".svg, or for glimpses .gif, which moves")  # fmt: skip
     add_settings(command)
     add_device(command)
 

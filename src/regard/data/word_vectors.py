@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -28,6 +28,7 @@ MAX_WIDTH = 10_000  # numbers of a vector
 _MAX_WORD = 10_000  # bytes of a word
 _MAX_LINE = 2**18  # bytes of a line: 10,000 numbers of 20 letters, and a word
 _HEADER = re.compile(rb"\s*(\d{1,12})\s+(\d{1,12})\s*")
+OpenFile = Any  # of bytes, plain or packed: what `open`, `gzip.open` and `lzma.open` give has no type in common
 _BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError)
 
 
@@ -67,7 +68,7 @@ def read_word_vectors(path: Place, words: Collection[str] | None = None) -> Word
     wanted = None if words is None else {form for word in words for form in (word, word.lower())}
     keep = _Kept(wanted)
     try:
-        file: IO[bytes] = OPENERS.get(Path(path).suffix.lower(), open)(path, "rb")
+        file: OpenFile = OPENERS.get(Path(path).suffix.lower(), open)(path, "rb")
     except (OSError, ValueError) as error:
         got = (getattr(error, "strerror", None) or str(error)).lower()
         raise DataError(f"{os.fspath(path)}: cannot be read", got=got, expected="a file of word vectors") from error
@@ -150,7 +151,7 @@ class _Kept:
         return WordVectors(self.rows, matrix)
 
 
-def _read_lines(path: Place, file: IO[bytes], keep: _Kept, first: bytes, *, width: int = 0, number: int = 1) -> None:
+def _read_lines(path: Place, file: OpenFile, keep: _Kept, first: bytes, *, width: int = 0, number: int = 1) -> None:
     """Lines `word v₁ … v_d`, of which `first` is the first and has this `number`; a word may hold spaces."""
     line = first
     if not line:
@@ -185,7 +186,7 @@ def _is_number(part: bytes) -> bool:
     return True
 
 
-def _read_word2vec(path: Place, file: IO[bytes], keep: _Kept, count: int, width: int) -> None:
+def _read_word2vec(path: Place, file: OpenFile, keep: _Kept, count: int, width: int) -> None:
     """What stands below a line `count width`: lines, or words with binary numbers."""
     if not 1 <= width <= MAX_WIDTH or count < 1:
         what, got = (
@@ -196,14 +197,14 @@ def _read_word2vec(path: Place, file: IO[bytes], keep: _Kept, count: int, width:
     start = file.read(_MAX_WORD + 4 * width + 2)
     line = start.partition(b"\n")[0].split()
     if len(line) == width + 1 and all(map(_is_number, line[1:])):
-        joined: Any = _Rejoined(start, file)
+        joined = _Rejoined(start, file)
         _read_lines(path, joined, keep, joined.readline(_MAX_LINE), width=width, number=2)
     else:
         keep.width = width
         _read_binary(path, file, keep, start, count)
 
 
-def _read_binary(path: Place, file: IO[bytes], keep: _Kept, start: bytes, count: int) -> None:
+def _read_binary(path: Place, file: OpenFile, keep: _Kept, start: bytes, count: int) -> None:
     """Words with a space and binary numbers behind each; some programs put a newline behind the numbers."""
     buffer, place, size = start, 0, 4 * keep.width
     most = _MAX_WORD + size + 2  # bytes that a word and its numbers may take
@@ -224,7 +225,7 @@ def _read_binary(path: Place, file: IO[bytes], keep: _Kept, start: bytes, count:
 class _Rejoined:
     """A file of which the start was read already."""
 
-    def __init__(self, start: bytes, file: IO[bytes]) -> None:
+    def __init__(self, start: bytes, file: OpenFile) -> None:
         self.start, self.file = start, file
 
     def readline(self, limit: int) -> bytes:

@@ -53,8 +53,10 @@ def draw(shading: Shading, *, dark: bool = False) -> "matplotlib.axes.Axes":
         blocks += [(f"hop {hop + 1}", shading.weights[hop]) for hop in chosen]
         if len(chosen) < hops:
             blocks[0] = (f"{blocks[0][0]}; below, the {len(chosen)} sharpest of them", blocks[0][1])
-    width = max(max(place.right for place in places), *(extent(name, 8.5) for name, _ in blocks)) + 0.1
-    head, each = headroom(shading.title or None), _HEAD + _LINE * lines + 0.06
+    title = printable(shading.title, 100) if shading.title else None
+    names = max(extent(name, 8.5) for name, _ in blocks)
+    width = max(*(place.right for place in places), names, extent(title or "", 10.5)) + 0.1
+    head, each = headroom(title), _HEAD + _LINE * lines + 0.06
     figure = new_figure(width + 2 * _GAP, head + each * len(blocks) + _GAP, palette)
     ax = panel(figure, _GAP, head, width, each * len(blocks))
     ax.set_axis_off()
@@ -62,7 +64,7 @@ def draw(shading: Shading, *, dark: bool = False) -> "matplotlib.axes.Axes":
     ax.set_ylim(each * len(blocks), 0)
     for number, (name, weights) in enumerate(blocks):
         _block(ax, name, labels, places, np.asarray(weights), number * each, palette)
-    headline(figure, printable(shading.title, 100) if shading.title else None, _GAP, palette)
+    headline(figure, title, _GAP, palette)
     return ax
 
 
