@@ -19,6 +19,7 @@ _LINE, _POINTS = 0.19, 8.5  # inches from line to line, points of a letter
 _SPACE = 0.055  # inches between words
 _HEAD = 0.24  # inches for the name of a block
 _LONG = 40  # letters of a word
+_WIDER = 1.06  # of a line of text on a screen, where letters stand on whole dots
 MOST_LINES = 120  # lines of a whole drawing; hops that do not fit are left out, and the heading says so
 
 
@@ -55,7 +56,7 @@ def draw(shading: Shading, *, dark: bool = False) -> "matplotlib.axes.Axes":
             blocks[0] = (f"{blocks[0][0]}; below, the {len(chosen)} sharpest of them", blocks[0][1])
     title = printable(shading.title, 100) if shading.title else None
     names = max(extent(name, 8.5) for name, _ in blocks)
-    width = max(*(place.right for place in places), names, extent(title or "", 10.5)) + 0.1
+    width = max(*(place.right for place in places), _WIDER * names, _WIDER * extent(title or "", 10.5)) + 0.1
     head, each = headroom(title), _HEAD + _LINE * lines + 0.06
     figure = new_figure(width + 2 * _GAP, head + each * len(blocks) + _GAP, palette)
     ax = panel(figure, _GAP, head, width, each * len(blocks))
