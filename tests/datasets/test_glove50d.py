@@ -9,7 +9,8 @@ from regard.datasets import glove50d
 
 
 def test_words_that_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = [f"{word} {' '.join([str(n / 4)] * 50)}\n" for n, word in enumerate("abc")]
+    numbers = {word: " ".join([str(n / 4)] * 50) for n, word in enumerate("abc")}
+    lines = [f"{word} {vector}\n" for word, vector in numbers.items()]
     data = compress("".join(lines).encode())
     (tmp_path / glove50d.FILE).parent.mkdir()
     (tmp_path / glove50d.FILE).write_bytes(data)

@@ -52,7 +52,7 @@ def read_tree(line: str) -> Iterator[tuple[int, str]]:
         end = token.end()
         if token[1] is not None:
             open_nodes.append((int(token[1]), len(words)))
-        elif token[0] != ")":
+        elif token[0] != ")" and open_nodes:
             words.append(token[0])
         else:
             label, start = open_nodes.pop()
