@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from sizes import TASK, WORDS, few_pictures, seeing, small
+from sizes import TASK, WORDS, few_pictures, few_texts, seeing, small
 
 from regard.base import ConfigError, RegardError, from_json, to_json
 from regard.data import Codec, Vocabulary, WordCodec, collate
@@ -69,6 +69,9 @@ def test_settings_survive_a_folder(name: str, tmp_path: Path) -> None:
         save_recipe(tmp_path, recipe, Translation(recipe.task, codecs=(one, one)))
     elif TASK[name] == "classification":
         save_recipe(tmp_path, recipe, few_pictures(recipe))
+    elif TASK[name] == "text classification":
+        save_recipe(tmp_path, recipe, few_texts(recipe))
+        assert load_task(tmp_path, recipe).facts == few_texts(recipe).facts
     else:
         words = Vocabulary(["a"])
         save_recipe(tmp_path, recipe, Captioning(recipe.task, vocabulary=words, encoder=object()))

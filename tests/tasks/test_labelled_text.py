@@ -34,7 +34,7 @@ def test_a_second_file_is_the_test_set(tmp_path: Path) -> None:
     splits = read_files(str(train), str(test))
     assert {name: split.size for name, split in splits.items()} == {"train": 95, "valid": 5, "test": 2}
     assert splits["test"].texts == (["one", "two"],)
-    with pytest.raises(ConfigError, match="c.tsv does not fit: got 2 texts in each line; expected 1"):
+    with pytest.raises(ConfigError, match=r"c\.tsv does not fit: got 2 texts in each line; expected 1"):
         read_files(str(train), str(pairs))
     test.write_text("2\tone\n")
     with pytest.raises(DataError, match="line 1: unknown label: got '2'; expected one of 0, 1"):

@@ -23,7 +23,7 @@ SMALL = SelfAttentiveConfig(embed_dim=6, hidden_dim=5, attention_dim=4, hops=3, 
 def pairs() -> dict[str, LabelledTexts]:
     first = [f"the cat number {n} doesn't sleep" for n in range(12)]
     whole = LabelledTexts((first, [f"cat {n}" for n in range(12)]), [n % 3 for n in range(12)], ("a", "b", "c"))
-    return {name: whole for name in ("train", "valid", "test")}
+    return dict.fromkeys(("train", "valid", "test"), whole)
 
 
 def build(*, paired: bool = False, **changes: object) -> tuple[SelfAttentive, TextClassification]:
@@ -45,7 +45,7 @@ def test_the_loss_is_cross_entropy_and_penalty(paired: bool) -> None:
     assert torch.allclose(loss.figures["penalty"], out.penalty.sum())
     fitted = batch.fitted(rows=11, multiple=32)
     assert torch.allclose(task.loss(model, fitted).total, loss.total, rtol=1e-5), "rows of padding cost nothing"
-    assert fitted.count == batch.count == 8
+    assert fitted.count == batch.count == len(batch.indices) < 11
 
 
 def test_label_smoothing_and_models_without_a_penalty() -> None:

@@ -18,8 +18,8 @@ IMDB_MODEL = SelfAttentiveConfig(
 )  # fmt: skip
 SNLI = TextClassificationConfig("snli", vectors="glove50d", batch_size=256, fit=8)
 SNLI_TRAIN = Train(  # 12 epochs of 99,890 pairs
-    steps=4680, lr=1e-3, schedule="cosine", warmup=200, clip=1.0, precision="bfloat16", capture=True, log_every=195,
-    evaluate_every=390, save_every=2340, keep=1,
+    steps=4692, lr=1e-3, schedule="cosine", warmup=200, clip=1.0, precision="bfloat16", capture=True, log_every=391,
+    evaluate_every=391, save_every=2346, keep=1,
 )  # fmt: skip
 SNLI_MODEL = SelfAttentiveConfig(
     embed_dim=50, hidden_dim=300, attention_dim=150, hops=30, penalty=0.3, gate_dim=50, mlp_dim=1000, dropout=0.2,
@@ -33,7 +33,7 @@ def smoke() -> Recipe:
         embed_dim=24, hidden_dim=24, attention_dim=24, hops=4, mlp_dim=32, penalty=0.01, dropout=0.0
     )
     train = Train(
-        steps=200, lr=1e-2, schedule="linear", warmup=20, log_every=50, evaluate_every=100, save_every=200, keep=1
+        steps=300, lr=1e-2, schedule="linear", warmup=20, log_every=50, evaluate_every=100, save_every=300, keep=1
     )
     task = TextClassificationConfig("toy_reviews", batch_size=32)
     return Recipe("self_attentive", model, task, train, "generated reviews, on a CPU")
