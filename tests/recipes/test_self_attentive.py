@@ -9,7 +9,6 @@ import pytest
 from regard import api
 from regard.recipes import RECIPES
 
-
 LARGE = [name for name in RECIPES if name.startswith("self_attentive/") and not name.endswith("/smoke")]
 
 
