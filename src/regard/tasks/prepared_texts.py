@@ -1,5 +1,6 @@
 """Texts as a classifier reads them: splits, units, word vectors, and what a run folder keeps of them."""
 
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -88,6 +89,7 @@ class PreparedTexts:
     ) -> None:
         check_dataset(config.dataset)
         self.config = config
+        self._held_out: dict[str, list[Ids]] = {}
         if splits is not None:
             self.splits = splits
         if codec is not None:
@@ -184,6 +186,13 @@ class PreparedTexts:
                 "this model takes no word vectors", got=type(model).__name__, cure="leave task.vectors out"
             )
         fill_table(table, self.start)
+
+    def held_out(self, split: str) -> list[Ids]:
+        """The ids of a split, encoded once: a training evaluates many times."""
+        if split not in self._held_out:
+            compact = [tuple(array("i", text) for text in ids) for ids in self.encoded(self.splits[split].texts)]
+            self._held_out[split] = compact
+        return self._held_out[split]
 
     def encoded(self, sides: Sequence[Sequence[str]]) -> Iterable[Ids]:
         """The ids of each example, shortened."""

@@ -122,7 +122,7 @@ class TextClassification(PreparedTexts, StoredTask):
         settings = settings or TextSettings(at_once=256)
         texts = self.splits[checked_split(split, self.splits)]
         start = time.perf_counter()
-        logits = self._logits(model, list(self.encoded(texts.texts)), settings, progress)
+        logits = self._logits(model, self.held_out(split), settings, progress)
         labels = torch.tensor(texts.labels).unsqueeze(1)
         details: dict[str, Any] = {}
         if full:
