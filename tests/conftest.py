@@ -40,7 +40,7 @@ def random_explanations() -> Callable[[int], dict[str, Any]]:
 def _random_explanations(seed: int) -> dict[str, Any]:
     from examples_of import mirror_of
 
-    from regard.explanation import EXPLANATIONS, EdgeWeights, Gates, Hops, Matrix, Path, Places, Tape
+    from regard.explanation import EXPLANATIONS, EdgeWeights, Gates, Hops, Matrix, Path, Places, Shading, Tape
 
     rng = np.random.default_rng(seed)
 
@@ -79,5 +79,6 @@ def _random_explanations(seed: int) -> dict[str, Any]:
         ),
         "hops": Hops(rng.random((rows, slots)), labels(slots), list(range(0, slots, 2)), *labels(2), title),
         "tape": Tape({name: rng.random((steps, count())) for name in ("read 0", "write 0")}, labels(steps), title),
+        "shading": Shading(rng.random((rows, slots)), labels(slots), *labels(1), title),
     }  # fmt: skip
     return examples | {kind: mirror_of(kind).random_example(rng) for kind in EXPLANATIONS if kind not in examples}

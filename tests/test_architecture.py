@@ -202,7 +202,7 @@ def test_command_line_is_frozen() -> None:
         "evaluate": ["--beam", "--device", "--help", "--json", "--set", "--source", "--split", "--target"],
         "translate": search,
         "caption": ["--beam", "--beside", "--device", "--help", "--nbest", "--overlay", "--set"],
-        "classify": ["--device", "--help", "--path", "--set"],
+        "classify": ["--device", "--draw", "--file", "--help", "--path", "--set"],
         "generate": [
             "--device", "--draw", "--file", "--help", "--seed", "--set",
             "--temperature", "--tokens", "--top-k", "--top-p",

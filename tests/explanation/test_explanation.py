@@ -5,7 +5,7 @@ import pytest
 from examples_of import mirror_of
 
 from regard.base import RegardError, ShapeError, parse_json
-from regard.explanation import EXPLANATIONS, EdgeWeights, Gates, Hops, Matrix, Path, Places, Tape
+from regard.explanation import EXPLANATIONS, EdgeWeights, Gates, Hops, Matrix, Path, Places, Shading, Tape
 
 IMAGE = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
 WHOLE = {
@@ -16,6 +16,7 @@ WHOLE = {
     "edges": EdgeWeights([0.5, 0.5], [0, 1], [1, 1], ["a", "b"]),
     "hops": Hops([[0.5, 0.5]], ["a", "b"], marked=[1], question="q", answer="a"),
     "tape": Tape({"read 0": [[0.5, 0.5]]}, steps=["x"]),
+    "shading": Shading([[0.5, 0.5]], ["a", "b"], answer="x"),
 }
 WHOLE |= {kind: mirror_of(kind).EXAMPLE for kind in EXPLANATIONS if kind not in WHOLE}
 

@@ -2,7 +2,7 @@ import re
 
 import numpy as np
 
-from regard.explanation import EdgeWeights, Gates, Hops, Path, Places, Tape
+from regard.explanation import EdgeWeights, Gates, Hops, Path, Places, Shading, Tape
 from regard.explanation.svg import SVG, cells, text
 
 IMAGE = np.zeros((20, 40, 3), dtype=np.uint8)
@@ -59,6 +59,17 @@ def test_hops_have_a_bar_for_each_line_and_hop():
     assert [float(width) for width in re.findall(r"width:([\d.]+)rem", drawn)] == [0.75, 3.0, 2.25, 0.0]
     assert drawn.count('class="marked"') == 1
     assert EVIL not in drawn
+
+
+def test_text_is_shaded_by_all_hops_and_by_each():
+    drawn = SVG["shading"](Shading([[0.25, 0.75], [0.75, 0.25]], ["one", EVIL], answer=EVIL))
+    assert [float(share) for share in re.findall(r"rgba\(var\(--heat\),([\d.]+)\)", drawn)] == [
+        0.6, 0.6, 0.2, 0.6, 0.6, 0.2,
+    ]  # fmt: skip
+    assert drawn.count('<p class="shaded"') == 3
+    assert EVIL not in drawn
+    assert "<details>" not in SVG["shading"](Shading([[1.0]], ["alone"]))
+    assert SVG["shading"](Shading([], [])) == ""
 
 
 def test_a_tape_goes_to_the_right():

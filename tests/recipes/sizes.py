@@ -6,11 +6,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.data import Pictures, Vocabulary, WordCodec
+from regard.data import LabelledTexts, Pictures, Vocabulary, WordCodec
 from regard.datasets.shapes import shapes
 from regard.models import MODELS
 from regard.recipes import RECIPES, Recipe, build_model, change
-from regard.tasks import Captioning, Classification, EncoderConfig, Translation
+from regard.tasks import Captioning, Classification, EncoderConfig, TextClassification, Translation
 
 VOCABULARIES = {
     "tatoeba_plain": (960, 1011),
@@ -34,6 +34,9 @@ PICTURES = {  # channels, side, labels, classes of each data set
     "svhn": (3, 64, 6, 11),
     "cifar10": (3, 32, 1, 10),
 }
+
+
+LABELLED = {"toy_reviews": (1, 2), "imdb": (1, 2), "yelp": (1, 5), "sst": (1, 2), "snli": (2, 3), "snli_full": (2, 3)}
 
 
 def parameters(name: str, *settings: str) -> int:
@@ -63,11 +66,21 @@ def tiny(config: Any) -> Any:
     return replace(config, **changes)
 
 
-def seeing(recipe: Recipe) -> tuple[nn.Module, Classification | Captioning]:
-    """A recipe on pictures in a tiny size, with a few pictures of the right shape."""
+def seeing(recipe: Recipe) -> tuple[nn.Module, Classification | Captioning | TextClassification]:
+    """A recipe on pictures or labelled texts in a tiny size, with a few of the right shape."""
     torch.manual_seed(0)
-    task = _captions(recipe) if recipe.entry.name == "captioning" else few_pictures(recipe)
+    makers = {"captioning": _captions, "classification": few_pictures, "text classification": few_texts}
+    task = makers[recipe.entry.name](recipe)
     return build_model(replace(recipe, model=tiny(recipe.model)), task), task
+
+
+def few_texts(recipe: Recipe) -> TextClassification:
+    """The task of a recipe with twelve texts or pairs of the right number of classes, and without word vectors."""
+    sides, classes = LABELLED[recipe.task.dataset]
+    texts = tuple([" ".join(WORDS[: 3 + number]) for number in range(12)] for _ in range(sides))
+    few = LabelledTexts(texts, [number % classes for number in range(12)], tuple(map(str, range(classes))))
+    task = replace(recipe.task, batch_size=4, vectors=None)
+    return TextClassification(task, splits=dict.fromkeys(("train", "valid", "test"), few))
 
 
 def few_pictures(recipe: Recipe) -> Classification:

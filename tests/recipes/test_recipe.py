@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from sizes import TASK, WORDS, few_pictures, seeing, small
+from sizes import TASK, WORDS, few_pictures, few_texts, seeing, small
 
 from regard.base import ConfigError, RegardError, from_json, to_json
 from regard.data import Codec, TextUnits, Vocabulary, WordCodec, collate
@@ -76,6 +76,9 @@ def test_settings_survive_a_folder(name: str, tmp_path: Path) -> None:
         assert load_task(tmp_path, recipe).units == units
     elif TASK[name] == "algorithmic":
         save_recipe(tmp_path, recipe, build_task(recipe))
+    elif TASK[name] == "text classification":
+        save_recipe(tmp_path, recipe, few_texts(recipe))
+        assert load_task(tmp_path, recipe).facts == few_texts(recipe).facts
     else:
         words = Vocabulary(["a"])
         save_recipe(tmp_path, recipe, Captioning(recipe.task, vocabulary=words, encoder=object()))

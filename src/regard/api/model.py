@@ -13,6 +13,7 @@ from regard.recipes import Recipe
 from regard.tasks import (
     TASKS,
     Caption,
+    ClassifiedText,
     Evaluation,
     Generated,
     Picture,
@@ -95,18 +96,14 @@ class Model:
         """
         return self._predict_as("translate", text, settings)  # type: ignore[no-any-return]
 
-    @overload
-    def classify(self, image: Picture, **settings: Any) -> Recognised: ...
+    def classify(self, inputs: Picture | Several, **settings: Any) -> Any:
+        """What a picture shows or what class a text has, or each of several: a `Recognised` or a `ClassifiedText`.
 
-    @overload
-    def classify(self, image: Several, **settings: Any) -> list[Recognised]: ...
-
-    def classify(self, image: Picture | Several, **settings: Any) -> Recognised | list[Recognised]:
-        """What a picture shows, or each of several: `.text`, `.probabilities`, and `.where` the model looked.
-
-        A picture is a path, the bytes of a file, or pixels as bytes [h w] or [h w 3].
+        Both have `.text`, `.probabilities` and `.explanations`. A picture is a path, the bytes of a file, or pixels as
+        bytes [h w] or [h w 3]; a pair of texts is a tuple of two.
         """
-        return self._predict_as("classify", image, settings)  # type: ignore[no-any-return]
+        classified: Recognised | ClassifiedText | list[Any] = self._predict_as("classify", inputs, settings)
+        return classified
 
     @overload
     def caption(self, image: Picture, **settings: Any) -> Caption: ...

@@ -5,7 +5,9 @@ from regard.data.batches import Batches
 from regard.data.canvas import Canvas, paint
 from regard.data.captions import CaptionBatches, Captions, caption_tokens, read_captions, split_captions
 from regard.data.download import DownloadError, cache_folder, find
+from regard.data.english import EnglishWords, english_tokens
 from regard.data.images import Box, fit_box, fit_image, read_image
+from regard.data.labelled import LabelledTexts, hold_out, read_labelled, split_labelled
 from regard.data.parallel import DataError, ParallelText, read_lines, read_parallel, split_by_source
 from regard.data.pictures import Pictures, RowBatches
 from regard.data.sources import Source, listed_sources
@@ -25,8 +27,10 @@ from regard.data.text import (
     normalize_text,
     tokenize,
 )
+from regard.data.text_batches import TextBatch, TextBatches, evaluation_text_batches, text_batch
 from regard.data.tokens import Pair, TokenBatch, TokenBatches, collate, evaluation_batches
 from regard.data.units import TextUnits, UnitKind, cut_text, read_text
+from regard.data.word_vectors import Coverage, WordVectors, read_word_vectors, vectors_of_pieces, vectors_of_words
 
 __all__ = [
     "BOS",
@@ -41,8 +45,11 @@ __all__ = [
     "CaptionBatches",
     "Captions",
     "Codec",
+    "Coverage",
     "DataError",
     "DownloadError",
+    "EnglishWords",
+    "LabelledTexts",
     "Pair",
     "ParallelText",
     "Pictures",
@@ -52,33 +59,45 @@ __all__ = [
     "StreamBatch",
     "StreamBatches",
     "SubwordCodec",
+    "TextBatch",
+    "TextBatches",
     "TextUnits",
     "TokenBatch",
     "TokenBatches",
     "UnitKind",
     "Vocabulary",
     "WordCodec",
+    "WordVectors",
     "cache_folder",
     "caption_tokens",
     "codec_from_json",
     "collate",
     "cut_text",
     "detokenize",
+    "english_tokens",
     "evaluation_batches",
+    "evaluation_text_batches",
     "find",
     "fit_box",
     "fit_image",
+    "hold_out",
     "listed_sources",
     "normalize_text",
     "optimal_bits",
     "paint",
     "read_captions",
     "read_image",
+    "read_labelled",
     "read_lines",
     "read_parallel",
     "read_text",
+    "read_word_vectors",
     "split_by_source",
     "split_captions",
+    "split_labelled",
     "stream_windows",
+    "text_batch",
     "tokenize",
+    "vectors_of_pieces",
+    "vectors_of_words",
 ]

@@ -7,16 +7,23 @@ from regard.datasets import (
     enwik8,
     europarl,
     flickr8k,
+    glove50d,
+    imdb,
     mnist,
     multi30k,
     newstest,
     ptb,
     shapes,
+    snli,
+    snli_full,
+    sst,
     svhn,
     tatoeba,
     tatoeba_plain,
     tinyshakespeare,
+    toy_reviews,
     wikitext2,
+    yelp,
 )
 from regard.datasets.dataset import Dataset, choose, of_kind
 
@@ -37,6 +44,13 @@ DATASETS: dict[str, Dataset] = {
     "wikitext2": wikitext2.DATASET,
     "tinyshakespeare": tinyshakespeare.DATASET,
     "enwik8": enwik8.DATASET,
+    "toy_reviews": toy_reviews.DATASET,
+    "imdb": imdb.DATASET,
+    "yelp": yelp.DATASET,
+    "sst": sst.DATASET,
+    "snli": snli.DATASET,
+    "snli_full": snli_full.DATASET,
+    "glove50d": glove50d.DATASET,
 }
 
 __all__ = ["DATASETS", "Dataset", "choose", "of_kind"]

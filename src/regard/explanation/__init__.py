@@ -11,6 +11,7 @@ from regard.explanation.matrix import Matrix
 from regard.explanation.path import Path
 from regard.explanation.places import Places
 from regard.explanation.reading import explanation_from_json
+from regard.explanation.shading import Shading
 from regard.explanation.tape import Tape
 
 EXPLANATIONS: dict[str, type[Explanation]] = {
@@ -21,6 +22,7 @@ EXPLANATIONS: dict[str, type[Explanation]] = {
     "edges": EdgeWeights,
     "hops": Hops,
     "tape": Tape,
+    "shading": Shading,
 }
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "Matrix",
     "Path",
     "Places",
+    "Shading",
     "Tape",
     "explanation_from_json",
 ]

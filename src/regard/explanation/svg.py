@@ -16,6 +16,7 @@ from regard.explanation.hops import Hops
 from regard.explanation.path import Path
 from regard.explanation.places import Places
 from regard.explanation.png import data_address, to_png
+from regard.explanation.shading import Shading
 from regard.explanation.tape import Tape
 
 SHADES = 16  # of colour in a matrix; widget.js has the same number
@@ -210,6 +211,28 @@ def _tape(tape: Tape) -> str:
     return f'<div class="tapes">{"".join(figures)}</div>' if figures else ""
 
 
+def _shading(shading: Shading) -> str:
+    """The text with a ground behind each word: for all hops together, and for each hop in an element that opens."""
+    if not shading.words:
+        return ""
+    hops = len(shading.weights)
+    name = f"{hops} hops together" if hops > 1 else "one hop"
+    body = f'<p class="said">{name}{_told(shading.answer)}</p>{_shaded(shading, shading.together())}'
+    if hops > 1:
+        each = (f'<p class="said">hop {hop + 1}</p>{_shaded(shading, row)}' for hop, row in enumerate(shading.weights))
+        body += f"<details><summary>each hop</summary>{''.join(each)}</details>"
+    return body
+
+
+def _shaded(shading: Shading, weights: Float[ndarray, " words"]) -> str:
+    shares = np.maximum(weights, 0) / max(float(weights.max(initial=0)), 1e-12)
+    spans = (
+        f'<span style="background:rgba(var(--heat),{0.6 * share:.2f})" title="{weight:.3f}">{text(word)}</span>'
+        for word, share, weight in zip(shading.words, shares.tolist(), weights.tolist(), strict=True)
+    )
+    return f'<p class="shaded" dir="auto">{" ".join(spans)}</p>'
+
+
 def _svg(parts: list[str], view: tuple[Any, ...], width: float) -> str:
     box = " ".join(f"{side:g}" for side in view)
     size = f'viewBox="{box}" width="{round(width)}"'
@@ -263,4 +286,5 @@ SVG: dict[str, Callable[[Any], str]] = {
     "edges": _edges,
     "hops": _hops,
     "tape": _tape,
+    "shading": _shading,
 }

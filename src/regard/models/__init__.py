@@ -29,6 +29,13 @@ from regard.models.nonlocal_net import NonLocalConfig, NonLocalNet, nonlocal_res
 from regard.models.ntm import NTM, NTMLSTM, Emitted, NTMConfig, NTMLSTMConfig, ntm_feed_forward, ntm_lstm
 from regard.models.ram import RAM, RAMConfig, ram_28, ram_60, ram_100
 from regard.models.resnet import ResNet, ResNetConfig, resnet20, resnet32, resnet56
+from regard.models.self_attentive import (
+    SelfAttentive,
+    SelfAttentiveConfig,
+    TextClassified,
+    self_attentive_pairs,
+    self_attentive_reviews,
+)
 from regard.models.senet import SENet, SENetConfig, se_resnet20, se_resnet32, se_resnet56
 from regard.models.show_attend_tell import Captioned, ShowAttendTell, ShowAttendTellConfig, show_attend_tell_flickr8k
 from regard.models.transformer import Transformer, TransformerConfig, transformer_base, transformer_big
@@ -123,6 +130,10 @@ MODELS: dict[str, Paper] = {
         NTMLSTM, NTMLSTMConfig, 2014, "Neural Turing Machines, the LSTM without a memory",
         "https://arxiv.org/abs/1410.5401",
     ),
+    "self_attentive": Paper(
+        SelfAttentive, SelfAttentiveConfig, 2017, "A Structured Self-attentive Sentence Embedding",
+        "https://arxiv.org/abs/1703.03130",
+    ),
 }  # fmt: skip
 
 __all__ = [
@@ -170,10 +181,13 @@ __all__ = [
     "ResNetConfig",
     "SENet",
     "SENetConfig",
+    "SelfAttentive",
+    "SelfAttentiveConfig",
     "ShowAttendTell",
     "ShowAttendTellConfig",
     "Sutskever",
     "SutskeverConfig",
+    "TextClassified",
     "Transformer",
     "TransformerConfig",
     "Translated",
@@ -200,6 +214,8 @@ __all__ = [
     "se_resnet20",
     "se_resnet32",
     "se_resnet56",
+    "self_attentive_pairs",
+    "self_attentive_reviews",
     "show_attend_tell_flickr8k",
     "sutskever_base",
     "transformer_base",

@@ -14,6 +14,7 @@ from regard.recipes import (
     nonlocal_net,
     ntm,
     ram,
+    self_attentive,
     senet,
     show_attend_tell,
     transformer,
@@ -92,6 +93,15 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "ntm/ngrams_lstm": ntm.ngrams_lstm,
     "ntm/sort": ntm.sort,
     "ntm/sort_lstm": ntm.sort_lstm,
+    "self_attentive/smoke": self_attentive.smoke,
+    "self_attentive/imdb": self_attentive.imdb,
+    "self_attentive/imdb_max_pool": self_attentive.imdb_max_pool,
+    "self_attentive/imdb_mean_pool": self_attentive.imdb_mean_pool,
+    "self_attentive/yelp": self_attentive.yelp,
+    "self_attentive/sst2": self_attentive.sst2,
+    "self_attentive/snli": self_attentive.snli,
+    "self_attentive/snli_max_pool": self_attentive.snli_max_pool,
+    "self_attentive/snli_full": self_attentive.snli_full,
 }
 
 __all__ = [

@@ -1,6 +1,13 @@
 """Tasks: batches, loss, figures, predictions. A task knows no model by name; recipes bring the two together."""
 
-from regard.tasks import algorithmic, captioning, classification, language_modelling, translation
+from regard.tasks import (
+    algorithmic,
+    captioning,
+    classification,
+    language_modelling,
+    text_classification,
+    translation,
+)
 from regard.tasks.algorithmic import Algorithmic, AlgorithmicConfig, Computed
 from regard.tasks.captioning import Caption, Captioning, CaptioningConfig
 from regard.tasks.classification import Classification, ClassificationConfig, Recognised
@@ -10,8 +17,10 @@ from regard.tasks.generation import Generated, Generation
 from regard.tasks.glimpse_loss import GlimpseSettings
 from regard.tasks.inputs import Picture
 from regard.tasks.language_modelling import LanguageModelling, LanguageModellingConfig
+from regard.tasks.prepared_texts import TextClassificationConfig
 from regard.tasks.search import Prediction, Search, translate_texts
 from regard.tasks.task import Batch, Evaluation, Example, Loss, Progress, StoredTask, Task, TaskEntry, TrainingBatches
+from regard.tasks.text_classification import ClassifiedText, TextClassification, TextSettings
 from regard.tasks.translation import Translation, TranslationConfig, read_splits
 
 TASKS: dict[str, TaskEntry] = {
@@ -22,6 +31,7 @@ TASKS: dict[str, TaskEntry] = {
         captioning.TASK,
         language_modelling.TASK,
         algorithmic.TASK,
+        text_classification.TASK,
     )
 }
 
@@ -35,6 +45,7 @@ __all__ = [
     "CaptioningConfig",
     "Classification",
     "ClassificationConfig",
+    "ClassifiedText",
     "Column",
     "Computed",
     "Display",
@@ -59,6 +70,9 @@ __all__ = [
     "StoredTask",
     "Task",
     "TaskEntry",
+    "TextClassification",
+    "TextClassificationConfig",
+    "TextSettings",
     "TrainingBatches",
     "Translation",
     "TranslationConfig",
