@@ -231,7 +231,8 @@ class _Rejoined:
     def readline(self, limit: int) -> bytes:
         """The next line."""
         if not self.start:
-            return self.file.readline(limit)
+            following: bytes = self.file.readline(limit)
+            return following
         line, newline, self.start = self.start.partition(b"\n")
         return line + newline if newline else line + self.file.readline(limit)
 

@@ -226,4 +226,5 @@ def units_of(codec: Codec, texts: Iterable[str], *, lower: bool) -> Iterator[lis
 def class_shares(labels: Sequence[int], classes: int) -> list[float]:
     """The share of each class among some labels."""
     counts = np.bincount(np.asarray(labels, dtype=np.int64), minlength=classes)
-    return (counts / max(1, counts.sum())).tolist()
+    shares: list[float] = (counts / max(1, counts.sum())).tolist()
+    return shares
