@@ -1,4 +1,4 @@
-"""From files to batches: sentence pairs, pictures and captions, each with a position that can be saved."""
+"""From files to batches: sentence pairs, pictures, captions and stories, each with a position that can be saved."""
 
 from regard.data.batches import Batches
 from regard.data.canvas import Canvas, paint
@@ -8,6 +8,7 @@ from regard.data.images import Box, fit_box, fit_image, read_image
 from regard.data.parallel import DataError, ParallelText, read_lines, read_parallel, split_by_source
 from regard.data.pictures import Pictures, RowBatches
 from regard.data.sources import Source, listed_sources
+from regard.data.stories import Question, Stories, StoryBatches, encode_stories, read_stories, typed_story
 from regard.data.text import (
     BOS,
     EOS,
@@ -42,8 +43,11 @@ __all__ = [
     "Pair",
     "ParallelText",
     "Pictures",
+    "Question",
     "RowBatches",
     "Source",
+    "Stories",
+    "StoryBatches",
     "SubwordCodec",
     "TokenBatch",
     "TokenBatches",
@@ -54,6 +58,7 @@ __all__ = [
     "codec_from_json",
     "collate",
     "detokenize",
+    "encode_stories",
     "evaluation_batches",
     "find",
     "fit_box",
@@ -65,7 +70,9 @@ __all__ = [
     "read_image",
     "read_lines",
     "read_parallel",
+    "read_stories",
     "split_by_source",
     "split_captions",
     "tokenize",
+    "typed_story",
 ]

@@ -1,6 +1,8 @@
 """Data sets, one file each: reader, addresses, checksums, licence, splits. DATASETS is the menu, for all tasks."""
 
 from regard.datasets import (
+    babi,
+    babi_small,
     cifar10,
     digits,
     europarl,
@@ -27,6 +29,8 @@ DATASETS: dict[str, Dataset] = {
     "cifar10": cifar10.DATASET,
     "flickr8k": flickr8k.DATASET,
     "shapes": shapes.DATASET,
+    "babi": babi.DATASET,
+    "babi_small": babi_small.DATASET,
 }
 
 __all__ = ["DATASETS", "Dataset", "choose", "of_kind"]

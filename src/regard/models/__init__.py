@@ -22,6 +22,7 @@ from regard.models.encoder_decoder import (
 from regard.models.glimpse import Glimpsed
 from regard.models.gnmt import GNMT, GNMTConfig, gnmt_base
 from regard.models.luong import Luong, LuongConfig, luong_global, luong_local_p
+from regard.models.memn2n import MemN2N, MemN2NConfig, memn2n_alone, memn2n_joint
 from regard.models.nonlocal_net import NonLocalConfig, NonLocalNet, nonlocal_resnet20, nonlocal_resnet56
 from regard.models.ram import RAM, RAMConfig, ram_28, ram_60, ram_100
 from regard.models.resnet import ResNet, ResNetConfig, resnet20, resnet32, resnet56
@@ -103,6 +104,9 @@ MODELS: dict[str, Paper] = {
         NonLocalNet, NonLocalConfig, 2018, "Non-local Neural Networks",
         "https://arxiv.org/abs/1711.07971",
     ),
+    "memn2n": Paper(
+        MemN2N, MemN2NConfig, 2015, "End-To-End Memory Networks", "https://arxiv.org/abs/1503.08895",
+    ),
 }  # fmt: skip
 
 __all__ = [
@@ -130,6 +134,8 @@ __all__ = [
     "Glimpsed",
     "Luong",
     "LuongConfig",
+    "MemN2N",
+    "MemN2NConfig",
     "NonLocalConfig",
     "NonLocalNet",
     "Paper",
@@ -155,6 +161,8 @@ __all__ = [
     "gnmt_base",
     "luong_global",
     "luong_local_p",
+    "memn2n_alone",
+    "memn2n_joint",
     "nonlocal_resnet20",
     "nonlocal_resnet56",
     "ram_28",

@@ -10,6 +10,7 @@ from regard.recipes import (
     encoder_decoder,
     gnmt,
     luong,
+    memn2n,
     nonlocal_net,
     ram,
     senet,
@@ -75,6 +76,16 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "senet/plain": senet.plain,
     "senet/plain_56": senet.plain_56,
     "nonlocal/cifar10": nonlocal_net.cifar10,
+    "memn2n/babi": memn2n.babi,
+    "memn2n/babi_bow": memn2n.babi_bow,
+    "memn2n/babi_pe": memn2n.babi_pe,
+    "memn2n/babi_pe_ls": memn2n.babi_pe_ls,
+    "memn2n/babi_joint": memn2n.babi_joint,
+    "memn2n/babi_joint_bow": memn2n.babi_joint_bow,
+    "memn2n/babi_joint_pe": memn2n.babi_joint_pe,
+    "memn2n/babi_joint_pe_ls": memn2n.babi_joint_pe_ls,
+    "memn2n/babi_10k": memn2n.babi_10k,
+    "memn2n/smoke": memn2n.smoke,
 }
 
 __all__ = [

@@ -1,20 +1,31 @@
 """Tasks: batches, loss, figures, predictions. A task knows no model by name; recipes bring the two together."""
 
-from regard.tasks import captioning, classification, translation
+from regard.tasks import captioning, classification, question_answering, translation
 from regard.tasks.captioning import Caption, Captioning, CaptioningConfig
 from regard.tasks.classification import Classification, ClassificationConfig, Recognised
 from regard.tasks.display import Column, Display, EvaluationChart, Figure, Point
 from regard.tasks.features import EncoderConfig, FeatureCache
 from regard.tasks.glimpse_loss import GlimpseSettings
 from regard.tasks.inputs import Picture
+from regard.tasks.question_answering import Answer, AnswerSettings, QuestionAnswering, QuestionAnsweringConfig
 from regard.tasks.search import Prediction, Search, translate_texts
 from regard.tasks.task import Batch, Evaluation, Example, Loss, Progress, StoredTask, Task, TaskEntry, TrainingBatches
 from regard.tasks.translation import Translation, TranslationConfig, read_splits
 
-TASKS: dict[str, TaskEntry] = {entry.name: entry for entry in (translation.TASK, classification.TASK, captioning.TASK)}
+TASKS: dict[str, TaskEntry] = {
+    entry.name: entry
+    for entry in (
+        translation.TASK,
+        classification.TASK,
+        captioning.TASK,
+        question_answering.TASK,
+    )
+}
 
 __all__ = [
     "TASKS",
+    "Answer",
+    "AnswerSettings",
     "Batch",
     "Caption",
     "Captioning",
@@ -35,6 +46,8 @@ __all__ = [
     "Point",
     "Prediction",
     "Progress",
+    "QuestionAnswering",
+    "QuestionAnsweringConfig",
     "Recognised",
     "Search",
     "StoredTask",
