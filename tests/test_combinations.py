@@ -12,6 +12,7 @@ from regard.align import (
     Align,
     Entmax,
     Hard,
+    Identity,
     LocalMonotonic,
     LocalPredictive,
     Monotonic,
@@ -70,6 +71,7 @@ ALIGN_MAKERS: dict[str, Callable[[], Align]] = {
     "entmax_learned": lambda: Entmax(1.4, learned=True),
     "normalize": Normalize,
     "share": Share,
+    "identity": Identity,
     "sigmoid": lambda: Sigmoid(-1.0),
     "top_k": lambda: TopK(2),
     "hard_argmax": Hard,
@@ -88,6 +90,7 @@ SMOOTH = [
     "entmax_learned",
     "normalize",
     "share",
+    "identity",
     "sigmoid",
     "local_monotonic",
     "monotonic",
@@ -135,7 +138,7 @@ def check_weights(score: str, align: str, mask: str, dtype: torch.dtype) -> None
     assert out.weights.shape == (B, Q, K)
     assert out.weights.dtype == out.context.dtype == dtype
     assert torch.isfinite(out.weights).all()
-    assert (out.weights >= 0).all() or align == "share"
+    assert (out.weights >= 0).all() or align in ("share", "identity")
     assert (out.weights[~reachable] == 0).all()
     if align in SUMS_TO_ONE:
         tolerance = {torch.bfloat16: 0.02, torch.float16: 0.003}.get(dtype, 1e-6)

@@ -11,6 +11,7 @@ from regard.align import (
     Align,
     Entmax,
     Hard,
+    Identity,
     LocalMonotonic,
     LocalPredictive,
     Monotonic,
@@ -49,7 +50,7 @@ SCORES: list[Score] = [
 ]  # fmt: skip
 ALIGNS: list[Align] = [
     Softmax(), Softmax(0.5), Sparsemax(), Entmax(1.5), Entmax(1.3), Entmax(1.5, learned=True), Normalize(), Sigmoid(),
-    Share(), TopK(2), Hard(), Hard("sample"), LocalMonotonic(1), LocalPredictive(4, window=2), Monotonic(noise=0.0),
+    Share(), Identity(), TopK(2), Hard(), Hard("sample"), LocalMonotonic(1), LocalPredictive(4, window=2), Monotonic(noise=0.0),
 ]  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from regard.align import (
     Align,
     Entmax,
     Hard,
+    Identity,
     LocalMonotonic,
     LocalPredictive,
     Monotonic,
@@ -38,6 +39,7 @@ MAKE = {
     "entmax_learned": lambda: Entmax(1.7, learned=True),
     "normalize": Normalize,
     "share": Share,
+    "identity": Identity,
     "sigmoid": lambda: Sigmoid(-0.5),
     "top_k": lambda: TopK(2),
     "top_k_sparsemax": lambda: TopK(2, base=Sparsemax()),
@@ -72,7 +74,7 @@ def test_weights_have_the_dtype_of_the_scores(name: str, dtype: torch.dtype) -> 
     weights = _weights(MAKE[name](), scores)
     assert weights.dtype == dtype
     assert weights.shape == scores.shape
-    assert (weights >= 0).all() or name == "share"
+    assert (weights >= 0).all() or name in ("share", "identity")
 
 
 @every_align

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard import Attention, attend, trace
-from regard.align import Align, Entmax, Hard, Normalize, Share, Sigmoid, Softmax, Sparsemax, TopK
+from regard.align import Align, Entmax, Hard, Identity, Normalize, Share, Sigmoid, Softmax, Sparsemax, TopK
 from regard.attention import EdgeAttention, attend_edges
 from regard.score import (
     Additive,
@@ -50,6 +50,7 @@ ALIGNS = {
     "entmax_learned": lambda: Entmax(1.3, learned=True),
     "normalize": Normalize,
     "share": Share,
+    "identity": Identity,
     "sigmoid": lambda: Sigmoid(-1.0),
     "top_k": lambda: TopK(2),
     "hard": Hard,

@@ -14,6 +14,7 @@ VERBS = {  # in the order of the help: a command, and the file of this area that
     "translate": "translate",
     "classify": "classify",
     "caption": "caption",
+    "answer": "answer",
     "report": "report",
     "info": "info",
 }
