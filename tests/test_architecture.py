@@ -172,6 +172,7 @@ def test_command_line_is_frozen() -> None:
         "translate": search,
         "caption": ["--beam", "--beside", "--device", "--help", "--nbest", "--overlay", "--set"],
         "classify": ["--device", "--help", "--path", "--set"],
+        "answer": ["--device", "--draw", "--file", "--help", "--json", "--nbest", "--set"],
         "report": ["--help", "--out", "--samples", "--source", "--split", "--target"],
         "list": ["--help", "--json"],
         "show": ["--help", "--json"],

@@ -50,7 +50,8 @@ SCORES: list[Score] = [
 ]  # fmt: skip
 ALIGNS: list[Align] = [
     Softmax(), Softmax(0.5), Sparsemax(), Entmax(1.5), Entmax(1.3), Entmax(1.5, learned=True), Normalize(), Sigmoid(),
-    Share(), Identity(), TopK(2), Hard(), Hard("sample"), LocalMonotonic(1), LocalPredictive(4, window=2), Monotonic(noise=0.0),
+    Share(), Identity(), TopK(2), Hard(), Hard("sample"), LocalMonotonic(1), LocalPredictive(4, window=2),
+    Monotonic(noise=0.0),
 ]  # fmt: skip
 
 

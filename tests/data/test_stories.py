@@ -67,7 +67,7 @@ def test_a_question_without_an_answer_may_be_asked(tmp_path: Path) -> None:
         ("", "the file is empty"),
     ],
 )
-def test_what_is_not_bAbI_format_is_said_with_its_line(text: str, said: str, tmp_path: Path) -> None:
+def test_what_is_in_another_format_is_said_with_its_line(text: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=said):
         read_stories(written(tmp_path, text))
 

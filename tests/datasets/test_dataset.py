@@ -9,14 +9,14 @@ import pytest
 
 import regard.datasets
 from regard.base import ConfigError
-from regard.data import Captions, ParallelText, Pictures
+from regard.data import Captions, ParallelText, Pictures, Stories
 from regard.data.sources import Source
 from regard.datasets import DATASETS, Dataset, choose, of_kind
 from regard.nn.efficientnet import WEIGHTS
 from regard.tasks import Translation, TranslationConfig
 
 SOURCES = {name: source for dataset in DATASETS.values() for name, source in dataset.sources.items()}
-TYPES = {"parallel text": ParallelText, "pictures": Pictures, "captions": Captions}
+TYPES = {"parallel text": ParallelText, "pictures": Pictures, "captions": Captions, "stories": Stories}
 
 
 def expected_names() -> set[str]:
@@ -35,6 +35,7 @@ def expected_names() -> set[str]:
     names |= {f"flickr8k/Flickr_8k.{split}Images.txt" for split in ("train", "dev", "test")}
     names |= {f"flickr8k/{name}" for name in ("train.zip", "dev.zip", "test.zip", "Flickr8k.token.txt.gz")}
     names |= {f"svhn/train_0{number}.jpg" for number in range(9)} | {f"svhn/test_0{number}.jpg" for number in range(4)}
+    names |= {"babi/tasks_1-20_v1-2_en.tar.xz"}
     names |= {"svhn/train.csv.gz", "svhn/test.csv.gz"}
     return names | {"tatoeba/fra.txt.xz", "tatoeba/deu.txt.xz"}
 
@@ -71,9 +72,16 @@ def test_no_checksum_twice() -> None:
 
 def test_how_a_user_gets_each_set() -> None:
     expected = {
-        "embedded": ("tatoeba_plain", "digits", "shapes"),
+        "embedded": ("tatoeba_plain", "digits", "shapes", "babi_small"),
         "download": ("multi30k", "mnist", "cifar10"),
-        "bring": ("tatoeba", "europarl", "newstest", "svhn", "flickr8k"),  # cut or packed anew: nobody publishes them
+        "bring": (
+            "tatoeba",
+            "europarl",
+            "newstest",
+            "svhn",
+            "flickr8k",
+            "babi",
+        ),  # cut or packed anew: nobody publishes them
     }
     for access, names in expected.items():
         assert {DATASETS[name].access for name in names} == {access}
@@ -107,11 +115,11 @@ def test_what_is_embedded_is_read_from_the_package(name: str, tmp_path: Path, mo
 
 
 def test_a_task_takes_those_of_its_kind() -> None:
-    kinds = [of_kind(DATASETS, kind) for kind in ("parallel text", "pictures", "captions")]
+    kinds = [of_kind(DATASETS, kind) for kind in ("parallel text", "pictures", "captions", "stories")]
     assert {name for sets in kinds for name in sets} == {name for name in DATASETS if DATASETS[name].can_train}
     assert not DATASETS["newstest"].can_train
     assert [("europarl" in sets, "svhn" in sets, "shapes" in sets) for sets in kinds] == [
-        (True, False, False), (False, True, False), (False, False, True),
+        (True, False, False), (False, True, False), (False, False, True), (False, False, False),
     ]  # fmt: skip
     assert choose(DATASETS, "pictures", "svhn", setting="task.dataset") is DATASETS["svhn"]
 

@@ -185,7 +185,7 @@ def test_a_story_without_sentences_is_answered_by_the_question_alone() -> None:
 def test_other_scores_and_alignments_by_name() -> None:
     model, given = made(score="additive", align="sparsemax"), stories()
     assert model(*given).shape == (3, 12)
-    with pytest.raises(ConfigError, match="unknown score.*'dott'.*Did you mean 'dot'"):
+    with pytest.raises(ConfigError, match=r"unknown score.*'dott'.*Did you mean 'dot'"):
         made(score="dott")
 
 

@@ -63,9 +63,10 @@ def test_an_empty_memory_leaves_the_state() -> None:
     assert state.grad.isfinite().all()
 
 
-@pytest.mark.parametrize(
-    ("score", "align"), [*((name, "softmax") for name in SCORES if name != "projected"), *(("dot", a) for a in ALIGNS)]
-)
+PAIRS = [(name, "softmax") for name in SCORES if name != "projected"] + [("dot", name) for name in ALIGNS]
+
+
+@pytest.mark.parametrize(("score", "align"), PAIRS)
 def test_every_score_and_alignment(score: str, align: str) -> None:
     layer = MemoryHops(2, 4, score=score, align=align, max_keys=5).double()
     keys, values = memory(2)

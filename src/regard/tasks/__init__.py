@@ -7,8 +7,9 @@ from regard.tasks.display import Column, Display, EvaluationChart, Figure, Point
 from regard.tasks.features import EncoderConfig, FeatureCache
 from regard.tasks.glimpse_loss import GlimpseSettings
 from regard.tasks.inputs import Picture
-from regard.tasks.question_answering import Answer, AnswerSettings, QuestionAnswering, QuestionAnsweringConfig
+from regard.tasks.question_answering import Answer, AnswerSettings, QuestionAnswering
 from regard.tasks.search import Prediction, Search, translate_texts
+from regard.tasks.story_questions import QuestionAnsweringConfig
 from regard.tasks.task import Batch, Evaluation, Example, Loss, Progress, StoredTask, Task, TaskEntry, TrainingBatches
 from regard.tasks.translation import Translation, TranslationConfig, read_splits
 

@@ -8,10 +8,8 @@ batch is a few look-ups, and all batches have one shape. A model takes stories [
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cached_property
-from pathlib import Path
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,66 +17,20 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention import Trace, trace
-from regard.base import (
-    ConfigError,
-    RegardError,
-    check_settings,
-    did_you_mean,
-    fill,
-    followed,
-    to_json,
-    write_atomically,
-)
-from regard.base.ranges import BatchSize, Count, Natural, UserPath
-from regard.data import (
-    DataError,
-    Question,
-    Stories,
-    StoryBatches,
-    Vocabulary,
-    encode_stories,
-    read_stories,
-    typed_story,
-)
+from regard.base import ConfigError, RegardError, check_settings, did_you_mean, to_json
+from regard.base.ranges import Count
+from regard.data import SPECIALS, Question, StoryBatches, typed_story
 from regard.data.pictures import IGNORE
-from regard.data.stories import EncodedStories, StoryRows, hold_out, split_words, story_vocabulary
-from regard.datasets import DATASETS, choose
+from regard.data.stories import EncodedStories, StoryRows, split_words
 from regard.explanation import Hops
 from regard.tasks.display import Column, Display, EvaluationChart, Figure, Point
 from regard.tasks.inputs import checked_split
 from regard.tasks.samples import first_of_each
+from regard.tasks.story_questions import QuestionAnsweringConfig, StoryQuestions
 from regard.tasks.task import Evaluation, Example, Loss, Progress, StoredTask, TaskEntry
 
-WORDS = "words.json"  # in a run folder: the vocabulary
 FAILED = 5.0  # percent of wrong answers from which on a task counts as failed (Weston et al. 2015)
-OWN = "own"  # the name of the data set that is a user's file
 _AT_ONCE = 1000  # questions
-
-
-@dataclass(frozen=True)
-class QuestionAnsweringConfig:
-    """Which stories, in which batches."""
-
-    dataset: str = "babi"  # of DATASETS
-    size: Literal["1k", "10k"] = "1k"  # training questions of each task
-    tasks: tuple[str, ...] = ()  # numbers of tasks, such as 1,2,6; none: all tasks together
-    memories: Count = 50  # sentences of a story, counted from its end, that a model remembers
-    linear_epochs: Natural = 0  # epochs at the start in which attention leaves its softmax out (linear start)
-    batch_size: BatchSize = 32  # questions in a batch
-    stories_file: UserPath | None = None  # your own stories in bAbI format, in place of the data set
-    test_file: UserPath | None = None  # those to test on; none: the last tenth of stories_file
-
-    def __post_init__(self) -> None:
-        check_settings(self, "task")
-
-    def describe_data(self) -> str:
-        """The data in a few words, for tables."""
-        tasks = f" task{'s' * (len(self.tasks) > 1)} {','.join(self.tasks)}" if self.tasks else ""
-        return f"{self.data_set()}{' 10k' * (self.size == '10k')}{tasks}"
-
-    def data_set(self) -> str:
-        """The name of the data set."""
-        return OWN if self.stories_file is not None else self.dataset
 
 
 @dataclass(frozen=True)
@@ -117,7 +69,7 @@ def hop_points(details: Mapping[str, Any]) -> list[Point]:
     return [Point(str(number), float(share)) for number, share in enumerate(details["support_by_hop"], 1)]
 
 
-class QuestionAnswering(StoredTask):
+class QuestionAnswering(StoryQuestions, StoredTask):
     """The task: `batches`, `loss` and `evaluate` for the trainer, `predict` for everybody else."""
 
     display = Display(
@@ -144,77 +96,6 @@ class QuestionAnswering(StoredTask):
     )  # fmt: skip
     settings_type = AnswerSettings
 
-    def __init__(self, config: QuestionAnsweringConfig, vocabulary: Vocabulary | None = None) -> None:
-        self.config = config
-        self._vocabulary = vocabulary
-        self._places: dict[tuple[str, torch.device], EncodedStories] = {}
-
-    # ── the data ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    @cached_property
-    def splits(self) -> dict[str, Stories]:
-        """Train, valid and test questions by name, read when they are first asked for."""
-        config = self.config
-        if config.stories_file is None:
-            dataset = choose(DATASETS, "stories", config.dataset, setting="task.dataset")
-            splits: dict[str, Stories] = dataset.read(size=config.size, tasks=config.tasks)
-            return splits
-        cure = "name it again by --source"
-        stories = read_stories(followed(config.stories_file, cure=cure), task=OWN)
-        if config.test_file is not None:
-            test = read_stories(followed(config.test_file, cure="name it again by --target"), task=OWN)
-        else:
-            stories, test = hold_out(stories)
-        train, valid = hold_out(stories)
-        for name, split in (("train", train), ("valid", valid), ("test", test)):
-            if not split.size:
-                expected = "at least 20 questions, so that there are some to train on, to choose by and to test on"
-                raise DataError(f"there are no questions for the split {name}", got=stories.size, expected=expected)
-        return {"train": train, "valid": valid, "test": test}
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The words and answers of the training file."""
-        if self._vocabulary is None:
-            known = [*self.splits["train"].questions, *self.splits["valid"].questions]
-            self._vocabulary = story_vocabulary(Stories(known))
-        return self._vocabulary
-
-    @classmethod
-    def from_files(cls, config: QuestionAnsweringConfig, source: str, target: str | None) -> QuestionAnsweringConfig:
-        """`regard train memn2n/smoke --source stories.txt --target test_stories.txt`."""
-        return replace(config, stories_file=source, test_file=target, tasks=())
-
-    def complete(self, model_config: Any) -> Any:
-        """A model must know how many words and how many sentences there are."""
-        return fill(model_config, {"vocabulary": len(self.vocabulary), "memories": self.config.memories})
-
-    def save(self, folder: Path) -> None:
-        """Writes the vocabulary, so that a run answers questions without its data."""
-        write_atomically(folder / WORDS, self.vocabulary.to_json())
-
-    @classmethod
-    def load(cls, folder: Path, config: QuestionAnsweringConfig) -> "QuestionAnswering":
-        """The task of a run folder; its stories are read only when asked for."""
-        path = folder / WORDS
-        try:
-            return cls(config, Vocabulary.from_json(path.read_text(encoding="utf-8")))
-        except FileNotFoundError:
-            return cls(config)
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            raise RegardError(f"{path} cannot be read", got=str(error), cure="restore it, or train anew") from error
-
-    def _on(self, split: str, device: torch.device) -> EncodedStories:
-        """The questions of a split as numbers, on a device, where they stay."""
-        if (split, device) not in self._places:
-            stories = self.splits[checked_split(split, self.splits)]
-            encoded = self._encoded(stories.questions, self.splits["train"].tasks)
-            self._places[split, device] = encoded.to(device)
-        return self._places[split, device]
-
-    def _encoded(self, questions: Sequence[Question], tasks: Sequence[str] = ()) -> EncodedStories:
-        return encode_stories(questions, self.vocabulary, tasks, memories=self.config.memories)
-
     # ── training ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def batches(self, *, seed: int, rank: int = 0, world: int = 1) -> StoryBatches:
@@ -231,7 +112,7 @@ class QuestionAnswering(StoredTask):
 
     def loss(self, model: Callable[..., Any], batch: StoryRows) -> Loss:
         """Cross entropy of the answers, summed over the questions, and how many of them are wrong."""
-        asked = self._on("train", batch.rows.device).take(batch.rows)
+        asked = self.on_device("train", batch.rows.device).take(batch.rows)
         options = {"linear": True} if batch.linear else {}
         logits = model(asked.story, asked.lengths, asked.question, **options)
         total = F.cross_entropy(logits.float(), asked.answers, ignore_index=IGNORE, reduction="sum")
@@ -251,7 +132,7 @@ class QuestionAnswering(StoredTask):
     ) -> Evaluation:
         """Errors in percent: `error` is the mean over tasks, `error_N` that of task N; `failed` counts tasks."""
         stories, names = self.splits[checked_split(split, self.splits)], self.splits["train"].tasks
-        start, encoded = time.perf_counter(), self._on(split, _device(model))
+        start, encoded = time.perf_counter(), self.on_device(split, _device(model))
         logits, weights = self._run(model, encoded, full, progress)
         answers = encoded.answers.cpu()
         wrong = (logits.argmax(-1) != answers).double()
@@ -311,7 +192,7 @@ class QuestionAnswering(StoredTask):
         return isinstance(inputs, str | Question)
 
     def predict(
-        self, model: nn.Module, inputs: Sequence[str | Question], settings: AnswerSettings | None = None
+        self, model: nn.Module, inputs: Sequence[Any], settings: AnswerSettings | None = None
     ) -> list[list[Answer]]:
         """The answers to questions about stories, with the weights of each hop.
 
@@ -325,7 +206,7 @@ class QuestionAnswering(StoredTask):
         self, model: nn.Module, questions: Sequence[Question], settings: AnswerSettings | None = None
     ) -> list[list[Answer]]:
         """The same for questions as the splits have them."""
-        encoded = self._encoded(questions).to(_device(model))
+        encoded = self.encoded(questions).to(_device(model))
         count = min((settings or AnswerSettings()).nbest, len(self.vocabulary))
         logits, weights = self._run(model, encoded, True, None)
         answers: list[list[Answer]] = []
@@ -359,16 +240,23 @@ class QuestionAnswering(StoredTask):
         for sentence in (*question.story, question.question):
             for word in split_words(sentence):
                 if word not in self.vocabulary:
-                    known = sorted(token for token in self.vocabulary.tokens[4:] if "," not in token)
+                    known = sorted(token for token in self.vocabulary.tokens[len(SPECIALS) :] if "," not in token)
                     some = ", ".join(known[:8]) + (", …" if len(known) > 8 else "")
                     cure = did_you_mean(word, known) or "say it in other words"
                     raise RegardError("the model does not know a word", got=repr(word), expected=some, cure=cure)
         return question
 
     def choose(self, split: str, count: int) -> list[int]:
-        """Questions of all tasks."""
-        stories, names = self.splits[checked_split(split, self.splits)], self.splits["train"].tasks
-        return first_of_each([names.index(question.task) for question in stories.questions], count)
+        """Questions of all tasks, first those whose story is neither short nor long for its task."""
+        questions = self.splits[checked_split(split, self.splits)].questions
+        sizes: dict[str, list[int]] = {}
+        for question in questions:
+            sizes.setdefault(question.task, []).append(len(question.story))
+        middle = {task: float(np.median(lengths)) for task, lengths in sizes.items()}
+        distance = [abs(len(question.story) - middle[question.task]) for question in questions]
+        order = sorted(range(len(questions)), key=lambda number: (distance[number], number))
+        kinds = [list(sizes).index(questions[number].task) for number in order]
+        return [order[place] for place in first_of_each(kinds, count)]
 
     def examples(self, model: nn.Module, split: str, numbers: Sequence[int]) -> list[Example]:
         """These questions with their stories, and what the model answers."""
