@@ -15,7 +15,7 @@ TINY = MemN2NConfig(vocabulary=12, memories=8, width=5)
 KINDS = [
     {"tying": tying, "encoding": encoding, "time": time}
     for tying in ("adjacent", "layerwise")
-    for encoding in ("position", "bag")
+    for encoding in ("position", "centred", "bag")
     for time in (True, False)
 ]
 
@@ -44,8 +44,12 @@ def by_hand(model: MemN2N, story: list[list[int]], question: list[int], linear: 
         for j, word in enumerate(words, 1):
             for k in range(1, width + 1):
                 size = len(words)
-                position = (1 - j / size) - (k / width) * (1 - 2 * j / size)
-                total[k - 1] += (position if config.encoding == "position" else 1.0) * table[word, k - 1]
+                weight = {
+                    "position": (1 - j / size) - (k / width) * (1 - 2 * j / size),
+                    "centred": 1 + 4 * (k - (width + 1) / 2) * (j - (size + 1) / 2) / (width * size),
+                    "bag": 1.0,
+                }[config.encoding]
+                total[k - 1] += weight * table[word, k - 1]
         return total if age is None or not config.time else total + table[config.vocabulary + age]
 
     state = vector(question, model.question_table)
@@ -94,9 +98,10 @@ def test_only_position_tells_the_order_of_words() -> None:
     story[0, :, :3] = torch.tensor([5, 7, 9])
     mixed = story.clone()
     mixed[0, :, :3] = torch.tensor([9, 5, 7])
-    bag, position = made(encoding="bag"), made()
+    bag, *ordered = made(encoding="bag"), made(), made(encoding="centred")
     torch.testing.assert_close(bag(mixed, lengths, question), bag(story, lengths, question))
-    assert (position(mixed, lengths, question) - position(story, lengths, question)).abs().max() > 1e-4
+    for model in ordered:
+        assert (model(mixed, lengths, question) - model(story, lengths, question)).abs().max() > 1e-4
 
 
 def test_adjacent_tables_are_one_and_their_gradients_add_up() -> None:

@@ -1,9 +1,10 @@
 """End-to-end memory networks: Sukhbaatar, Szlam, Weston & Fergus 2015, arXiv 1503.08895. Section numbers are its own.
 
-A sentence is a weighted bag of words: Σ_j l_j ∘ A x_ij = (Σ_j α_j x_ij) A − (k/d) ∘ (Σ_j β_j x_ij) A, with
-α_j = 1 − j/J and β_j = 1 − 2j/J. So the bags are made once for all tables of embeddings, and every table is used, and
-gets its gradient, by a product. As in the authors' code, the age of a sentence is one more word of it, which has rows
-of its own at the end of the tables; it has the weight 1.
+A sentence is a weighted bag of words: Σ_j l_j ∘ A x_ij = (Σ_j α_j x_ij) A + γ ∘ (Σ_j β_j x_ij) A, with α_j = 1 − j/J,
+β_j = 1 − 2j/J and γ_k = −k/d. So the bags are made once for all tables of embeddings, and every table is used, and gets
+its gradient, by a product. The authors' code has other weights: l_kj = 1 + 4 (k − (d + 1)/2) (j − (J + 1)/2) / (dJ),
+around 1 and about twice as large, which `encoding="centred"` takes. As in that code, the age of a sentence is one more
+word of it, which has rows of its own at the end of the tables; it has the weight 1.
 """
 
 import math
@@ -32,7 +33,7 @@ class MemN2NConfig:
     width: Width = 20  # of the embeddings, d
     hops: Few = 3  # how often the memory is looked at, K
     tying: Literal["adjacent", "layerwise"] = "adjacent"  # which tables are one: A^{k+1} = C^k, or the same in all hops
-    encoding: Literal["position", "bag"] = "position"  # of a sentence: the order of its words counts, or not
+    encoding: Literal["position", "centred", "bag"] = "position"  # of words: by place, as the code has it, or all alike
     time: bool = True  # whether a memory holds the age of its sentence
     noise: Share = 0.1  # random noise: up to this share of empty memories between the sentences, in training
     score: str = "dot"  # name of the score, of SCORES
@@ -123,9 +124,10 @@ class MemN2N(nn.Module):
         sums = (bags @ torch.cat(tables, 1)).unflatten(-1, (len(tables), -1))  # [*b c t d]
         if self.config.encoding == "bag":
             return list(sums.squeeze(-3).unbind(-2))
-        share = torch.arange(1, self.config.width + 1, device=bags.device) / self.config.width  # k/d
+        unit, width = torch.arange(1, self.config.width + 1, device=bags.device), self.config.width
+        gamma = -unit / width if self.config.encoding == "position" else 4 * (unit - (width + 1) / 2) / width
         alpha, beta = sums.unbind(-3)
-        return list((alpha - share * beta).unbind(-2))
+        return list((alpha + gamma.to(sums.dtype) * beta).unbind(-2))
 
     def _bags(self, words: Int[Tensor, "*b w"]) -> Float[Tensor, "*b c r"]:
         """Weighted counts of the words of each sentence; the word 0 is padding and counts nothing."""
@@ -135,8 +137,11 @@ class MemN2N(nn.Module):
             weights = real.to(table.dtype).unsqueeze(-2)
         else:
             place = torch.arange(1, words.shape[-1] + 1, device=words.device, dtype=table.dtype)
-            share = place / real.sum(-1, keepdim=True).clamp(min=1)  # j/J
-            weights = torch.stack([1 - share, 1 - 2 * share], -2) * real.unsqueeze(-2)  # α, β [*b 2 w]
+            size = real.sum(-1, keepdim=True).clamp(min=1)  # J
+            alpha, beta = 1 - place / size, 1 - 2 * place / size
+            if self.config.encoding == "centred":
+                alpha, beta = torch.ones_like(alpha), (place - (size + 1) / 2) / size
+            weights = torch.stack([alpha, beta], -2) * real.unsqueeze(-2)  # [*b 2 w]
         empty = weights.new_zeros(*weights.shape[:-1], len(table))
         return empty.scatter_add(-1, words.unsqueeze(-2).expand_as(weights), weights)
 
