@@ -79,11 +79,13 @@ class MemN2N(nn.Module):
 
     def key_table(self, hop: int) -> Tensor:
         """A^k, hops from 0: words and ages [v + m, d]."""
-        return self.tables[self._key_place(hop)]
+        table: Tensor = self.tables[self._key_place(hop)]
+        return table
 
     def value_table(self, hop: int) -> Tensor:
         """C^k, hops from 0; with adjacent tying it is the A^{k+1} of the next hop."""
-        return self.tables[self._key_place(hop) + 1]
+        table: Tensor = self.tables[self._key_place(hop) + 1]
+        return table
 
     def _key_place(self, hop: int) -> int:
         """Which table is A^k; the next one is C^k."""
@@ -121,7 +123,7 @@ class MemN2N(nn.Module):
 
     def _encode(self, bags: Float[Tensor, "*b c r"], tables: list[Tensor]) -> list[Tensor]:
         """Vectors [*b d] of the bags, by each of the tables; all tables are one product."""
-        sums = (bags @ torch.cat(tables, 1)).unflatten(-1, (len(tables), -1))  # [*b c t d]
+        sums = (bags @ torch.cat(tables, 1)).view(*bags.shape[:-1], len(tables), -1)  # [*b c t d]
         if self.config.encoding == "bag":
             return list(sums.squeeze(-3).unbind(-2))
         unit, width = torch.arange(1, self.config.width + 1, device=bags.device), self.config.width
