@@ -178,6 +178,29 @@ def test_a_trace_has_one_record_a_hop() -> None:
     assert seen[0].weights.shape == (3, 1, 4)
 
 
+@pytest.mark.parametrize("linear", [False, True])
+def test_empty_memories_that_take_part(linear: bool) -> None:
+    """As if every slot without a sentence were there, a vector of zeros; padding and batch still change nothing."""
+    model, (story, lengths, question) = made(empty=True), stories()
+    logits = model(story, lengths, question, linear=linear)
+    state = model._encode(model._bags(question), [model.question_table])[0]
+    memories = [torch.zeros(3, 8, 5, dtype=torch.float64) for _ in model.tables]
+    encoded = model._encode(model._story_bags(story, lengths), list(model.tables))
+    for row, length in enumerate(lengths.tolist()):
+        for table, memory in enumerate(memories):
+            memory[row, :length] = encoded[table][row, :length]
+    expected = model.hops(state, memories[:-1], memories[1:], linear=linear) @ model.answer_table.T
+    torch.testing.assert_close(logits, expected)
+    wider = torch.nn.functional.pad(story, (0, 3, 0, 2))
+    torch.testing.assert_close(model(wider, lengths, question, linear=linear), logits)
+    alone = model(story[1:2], lengths[1:2], question[1:2], linear=linear)
+    torch.testing.assert_close(alone, logits[1:2])
+    full = made(empty=True, memories=4)  # no slot is empty: as if there were none
+    masked = made(memories=4)
+    masked.load_state_dict(full.state_dict())
+    torch.testing.assert_close(full(story[:1], lengths[:1], question[:1]), masked(story[:1], lengths[:1], question[:1]))
+
+
 def test_a_story_without_sentences_is_answered_by_the_question_alone() -> None:
     model, (story, _, question) = made(), stories()
     logits = model(story, torch.zeros(3, dtype=torch.long), question)

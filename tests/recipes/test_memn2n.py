@@ -34,7 +34,7 @@ def test_each_step_of_the_ladder_adds_one_thing(kind: str) -> None:
     assert (with_start.task, with_start.train) == (full.task, full.train)
     assert position.model == with_start.model
     assert (position.task.linear_epochs, position.train.lead) == (0, 0)
-    assert replace(bag.model, encoding="position") == position.model
+    assert replace(bag.model, encoding="centred") == position.model
     assert (bag.task, bag.train) == (position.task, position.train)
     assert len({recipe.note for recipe in (full, *steps)}) == 4
 

@@ -36,6 +36,9 @@ class MemN2NConfig:
     encoding: Literal["position", "centred", "bag"] = "position"  # of words: by place, as the code has it, or all alike
     time: bool = True  # whether a memory holds the age of its sentence
     noise: Share = 0.1  # random noise: up to this share of empty memories between the sentences, in training
+    empty: bool = (
+        False  # whether empty memories take part with scores of 0, as in the authors' code; else they are masked
+    )
     score: str = "dot"  # name of the score, of SCORES
     align: str = "softmax"  # name of the alignment, of ALIGNS
 
@@ -44,13 +47,13 @@ class MemN2NConfig:
 
 
 def memn2n_alone() -> MemN2NConfig:
-    """One task by itself, as published: d = 20, three hops, adjacent tying."""
-    return MemN2NConfig()
+    """One task by itself, as in the authors' code: d = 20, three hops, adjacent tying."""
+    return MemN2NConfig(encoding="centred", empty=True)
 
 
 def memn2n_joint() -> MemN2NConfig:
-    """All tasks together, as published: d = 50."""
-    return MemN2NConfig(width=50)
+    """All tasks together, as in the authors' code: d = 50."""
+    return MemN2NConfig(width=50, encoding="centred", empty=True)
 
 
 class MemN2N(nn.Module):
@@ -118,8 +121,30 @@ class MemN2N(nn.Module):
         encoded = self._encode(self._story_bags(story, lengths), list(self.tables))  # one memory a table
         keys = [encoded[self._key_place(hop)] for hop in range(self.config.hops)]  # m_i
         values = [encoded[self._key_place(hop) + 1] for hop in range(self.config.hops)]  # c_i
-        state = self.hops(state, keys, values, mask=Mask.padding(lengths), linear=linear)
+        if self.config.empty:
+            state = self._hops_with_empty(state, keys, values, lengths, linear)
+        else:
+            state = self.hops(state, keys, values, mask=Mask.padding(lengths), linear=linear)
         return F.linear(state, self.answer_table)  # â = softmax(W u^{K+1})
+
+    def _hops_with_empty(
+        self,
+        state: Float[Tensor, "b d"],
+        keys: list[Tensor],
+        values: list[Tensor],
+        lengths: Int[Tensor, " b"],
+        linear: bool,
+    ) -> Float[Tensor, "b d"]:
+        """The hops over `memories` slots, those without a sentence being zeros: one slot at the end stands for all n of
+        them, with log n added to its score, since n slots with a score of 0 weigh as much as one with log n.
+        """
+        slots = keys[0].shape[1]
+        count = (self.config.memories - lengths).clamp(min=0)
+        allowed = torch.arange(slots + 1, device=lengths.device) < lengths.unsqueeze(1)
+        allowed = torch.cat([allowed[:, :slots], (count > 0).unsqueeze(1)], 1)
+        bias = F.pad(count.clamp(min=1).to(state.dtype).log()[:, None, None], (slots, 0))
+        padded = [[F.pad(memory, (0, 0, 0, 1)) for memory in part] for part in (keys, values)]
+        return self.hops(state, *padded, mask=Mask.of(allowed.unsqueeze(1)), bias=bias, linear=linear)
 
     def _encode(self, bags: Float[Tensor, "*b c r"], tables: list[Tensor]) -> list[Tensor]:
         """Vectors [*b d] of the bags, by each of the tables; all tables are one product."""

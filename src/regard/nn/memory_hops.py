@@ -47,9 +47,13 @@ class MemoryHops(nn.Module):
         values: Sequence[Float[Tensor, "b m d"]],
         *,
         mask: Mask | None = None,
+        bias: Float[Tensor, "b 1 m"] | None = None,
         linear: bool = False,
     ) -> Float[Tensor, "b d"]:
-        """The state after all hops; `linear` leaves the alignment out, so that weights are scores."""
+        """The state after all hops; `linear` leaves the alignment out, so that weights are scores.
+
+        `bias` is added to the scores of every hop.
+        """
         previous: Tensor | None = None
         for hop, (attention, hop_keys, hop_values) in enumerate(zip(self.attentions, keys, values, strict=True)):
             assert isinstance(attention, Attention)
@@ -57,7 +61,7 @@ class MemoryHops(nn.Module):
             if needed and previous is None:  # before the first hop, all slots are alike
                 previous = torch.full_like(hop_keys[..., 0], 1 / hop_keys.shape[1])
             used = Attention(attention.score, Identity()) if linear else attention
-            options = CallOptions(mask, None, previous, hop, 0.0)
+            options = CallOptions(mask, bias, previous, hop, 0.0)
             seen = used.run(
                 state.unsqueeze(1), hop_keys, hop_values, options, need_weights=needed, trace_as=attention
             )  # p^k = align(score(u^k, m^k)), o^k = Σ_i p_i^k c_i^k
