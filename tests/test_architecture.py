@@ -207,6 +207,7 @@ def test_command_line_is_frozen() -> None:
             "--device", "--draw", "--file", "--help", "--seed", "--set",
             "--temperature", "--tokens", "--top-k", "--top-p",
         ],
+        "answer": ["--device", "--draw", "--file", "--help", "--json", "--nbest", "--set"],
         "report": ["--help", "--out", "--samples", "--source", "--split", "--target"],
         "list": ["--help", "--json"],
         "show": ["--help", "--json"],

@@ -73,7 +73,7 @@ def check_weights(score: str, align: str, mask: str, dtype: torch.dtype) -> None
     assert out.weights.shape == (B, Q, K)
     assert out.weights.dtype == out.context.dtype == dtype
     assert torch.isfinite(out.weights).all()
-    assert (out.weights >= 0).all() or align == "share"
+    assert (out.weights >= 0).all() or align in ("share", "identity")
     assert (out.weights[~reachable] == 0).all()
     if align in SUMS_TO_ONE:
         tolerance = {torch.bfloat16: 0.02, torch.float16: 0.003}.get(dtype, 1e-6)

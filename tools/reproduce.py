@@ -21,6 +21,11 @@ and nothing is trained.
 trainings, judged in another way. Its figures and outputs stand in the run folder too, with its name in theirs.
 `--published` and `--tried` say what a variant is in the ledger, see ledger.py; a row that is made anew keeps them.
 
+    python tools/reproduce.py memn2n/babi_joint --seeds 10 --together --splits test valid train --choose train
+
+`--choose SPLIT` takes the seeds as restarts: the one with the best figure on that split, one of `--splits`,
+stands first in the ledger, and mean and spread of all stand beside it.
+
 Each training is a process of its own. Processes take turns on a GPU; with `--together` the trainings are threads of
 one process that update their models in turn, each on a stream and with random numbers of its own, so that captured
 steps of small models really run at the same time. The figures are those of trainings one after the other; seconds of
@@ -30,13 +35,14 @@ training are those of all together. Results go to OUT/NAME.json, one file a row,
 
 import argparse
 import json
+import math
 import statistics
 import subprocess
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -89,6 +95,7 @@ def main() -> None:
     parser.add_argument("--published", help="the number that a variant is compared with; README and the list show it")
     parser.add_argument("--tried", action="store_true", help="a setting that was weighed, and not kept")
     parser.add_argument("--together", action="store_true", help="all at once, in one process, on one GPU")
+    parser.add_argument("--choose", metavar="SPLIT", help="seeds are restarts: show the one that is best on this split")
     parser.add_argument("--ledger", action="store_true")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -96,6 +103,8 @@ def main() -> None:
         parser.error("name recipes, or a grid, and not both")
     if asked.trained and not (asked.again and len(asked.recipes) == 1):
         parser.error("--trained goes with --again and one recipe")
+    if asked.choose and asked.choose not in asked.splits:
+        parser.error(f"--choose {asked.choose} needs this split among --splits")
     if asked.one is not None:
         one(asked.recipes[0], asked.one, asked.splits, asked.out, asked.settings, judged=asked.judged)
         return
@@ -342,16 +351,25 @@ def gather(row: Row, rows: Sequence[Row], asked: argparse.Namespace) -> None:
             }
             for key in values[0]
         }
+    chosen = None
+    if asked.choose:
+        chosen = best_restart(row.recipe, [run["splits"][asked.choose]["figures"] for run in runs])
+        for split, figures in summary.items():
+            for key, value in figures.items():
+                value["chosen"] = runs[chosen]["splits"][split]["figures"][key]
     how = "--together" if asked.together else f"--jobs {asked.jobs}"
     beside = [] if asked.grid else [other.recipe for other in rows]  # what shared the machine is part of its minutes
     command = f"python tools/reproduce.py {' '.join(dict.fromkeys([row.recipe, *beside]))} --seeds {asked.seeds} {how}"
     command += f" --variant {row.variant}" if row.variant else ""
     command += f" --splits {' '.join(asked.splits)}"
+    command += f" --choose {asked.choose}" if asked.choose else ""
     settings = runs[0]["settings"]  # those of `row`, or with `--again` those it was trained with
     command += f" --set {' '.join(settings)}" if settings and not asked.trained else ""
     command += f" --again --trained {asked.trained}" if asked.trained else ""
     command += f" --judged {' '.join(asked.judged)}" if asked.judged else ""
     content = {"recipe": row.recipe, "seeds": len(runs), "command": command, "summary": summary, "runs": runs}
+    if chosen is not None:
+        content["chosen"] = {"seed": chosen, "by": asked.choose}
     if asked.grid:
         content["beside"] = [other.name for other in rows if other != row]
     place = LEDGER if asked.ledger else asked.out
@@ -369,8 +387,23 @@ def gather(row: Row, rows: Sequence[Row], asked: argparse.Namespace) -> None:
               f"{runs[0]['minutes_of_training']:.2f} min): {line}")  # fmt: skip
 
 
+def best_restart(name: str, figures: Sequence[Mapping[str, float]]) -> int:
+    """The number of the restart whose figure that counts is best; of equal ones, that with the lowest loss.
+
+    >>> best_restart("memn2n/babi", [{"error": 3.0, "loss": 0.1}, {"error": 1.0, "loss": 0.2}, {"error": 1.0}])
+    1
+    """
+    from regard.recipes import RECIPES, find_recipe
+
+    counted = find_recipe(name, RECIPES).entry.display.counted
+    sign = -1 if counted.better == "higher" else 1
+    ranks = [(sign * values[counted.key], values.get("loss", math.inf)) for values in figures]
+    return ranks.index(min(ranks))
+
+
 def _with_spread(value: dict[str, float | None]) -> str:
-    return f"{value['mean']:.2f}" + ("" if value["spread"] is None else f" ± {value['spread']:.2f}")
+    chosen = f"{value['chosen']:.2f} chosen, of all " if value.get("chosen") is not None else ""
+    return f"{chosen}{value['mean']:.2f}" + ("" if value["spread"] is None else f" ± {value['spread']:.2f}")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.align import normalize, share
+from regard.align import identity, normalize, share
 from regard.score import inverse_distance
 
 
@@ -83,3 +83,19 @@ def test_gradient_of_a_share_agrees_with_finite_differences() -> None:
     scores = torch.randn(2, 3, 5, dtype=torch.float64, requires_grad=True)
     mask = torch.rand(2, 3, 5) < 0.8
     assert torch.autograd.gradcheck(lambda scores: share(scores, mask), scores)
+
+
+def test_identity_gives_the_scores_and_scales_with_them() -> None:
+    scores, mask = torch.randn(3, 5, 7), torch.rand(3, 5, 7) < 0.6
+    weights = identity(scores, mask)
+    assert torch.equal(weights, scores * mask)
+    assert torch.equal(identity(4 * scores, mask), 4 * weights)  # a power of two: nothing is rounded
+
+
+def test_infinite_scores_take_the_row_of_an_identity() -> None:
+    inf = float("inf")
+    scores = torch.tensor([[1.0, inf, -2.0], [inf, inf, 1.0], [2.0, -inf, 4.0]], requires_grad=True)
+    weights = identity(scores)
+    assert weights.tolist() == [[0.0, 1.0, 0.0], [0.5, 0.5, 0.0], [2.0, 0.0, 4.0]]
+    weights.sum().backward()
+    assert scores.grad.isfinite().all()

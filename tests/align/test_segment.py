@@ -118,11 +118,11 @@ def test_no_edges_and_no_rows(name: str) -> None:
         assert result.weights.shape == (2, 0)
 
 
-@pytest.mark.parametrize("name", [*SUM_TO_ONE, "normalize", "share"])
+@pytest.mark.parametrize("name", [*SUM_TO_ONE, "normalize", "share", "identity"])
 def test_infinite_scores_take_the_row(name: str) -> None:
     scores = torch.tensor([1.0, math.inf, 2.0, 7.0, math.inf, math.inf], requires_grad=True)
     weights = MAKE[name]().on_edges(scores, Segments(torch.tensor([0, 0, 0, 1, 2, 2]), 3)).weights
-    alone = 7.0 if name == "share" else 1.0
+    alone = 7.0 if name in ("share", "identity") else 1.0
     torch.testing.assert_close(weights, torch.tensor([0, 1, 0, alone, *((1, 0) if name == "hard" else (0.5, 0.5))]))
     if weights.requires_grad:
         (weights * torch.arange(6)).sum().backward()
@@ -143,7 +143,7 @@ def test_gradients_agree_with_finite_differences(name: str) -> None:
     assert torch.autograd.gradcheck(lambda scores: align.on_edges(scores, segments).weights, scores)
 
 
-@pytest.mark.parametrize("name", ["softmax", "entmax", "sparsemax", "normalize", "share", "sigmoid"])
+@pytest.mark.parametrize("name", ["softmax", "entmax", "sparsemax", "normalize", "share", "identity", "sigmoid"])
 def test_second_derivatives(name: str) -> None:
     align, segments = MAKE[name]().double(), random_segments(6, 3)
     scores = (torch.rand(6, dtype=torch.float64) + 0.1).requires_grad_()

@@ -9,7 +9,7 @@ import pytest
 
 import regard.datasets
 from regard.base import ConfigError
-from regard.data import Captions, LabelledTexts, ParallelText, Pictures
+from regard.data import Captions, LabelledTexts, ParallelText, Pictures, Stories
 from regard.data.sources import Source
 from regard.datasets import DATASETS, Dataset, choose, of_kind
 from regard.nn.efficientnet import WEIGHTS
@@ -18,7 +18,7 @@ from regard.tasks import Translation, TranslationConfig
 SOURCES = {name: source for dataset in DATASETS.values() for name, source in dataset.sources.items()}
 TYPES = {
     "parallel text": ParallelText, "pictures": Pictures, "captions": Captions, "text": str,
-    "labelled text": LabelledTexts,
+    "labelled text": LabelledTexts, "stories": Stories,
 }  # fmt: skip
 
 
@@ -38,6 +38,7 @@ def expected_names() -> set[str]:
     names |= {f"flickr8k/Flickr_8k.{split}Images.txt" for split in ("train", "dev", "test")}
     names |= {f"flickr8k/{name}" for name in ("train.zip", "dev.zip", "test.zip", "Flickr8k.token.txt.gz")}
     names |= {f"svhn/train_0{number}.jpg" for number in range(9)} | {f"svhn/test_0{number}.jpg" for number in range(4)}
+    names |= {"babi/tasks_1-20_v1-2_en.tar.xz"}
     names |= {"svhn/train.csv.gz", "svhn/test.csv.gz"}
     names |= {"imdb/train.tsv.xz", "imdb/test.tsv.xz", "yelp/yelp_reviews_10k.tsv.xz", "snli/snli_1.0.zip"}
     names |= {f"sst/{split}.trees.txt.gz" for split in ("train", "dev", "test")}
@@ -77,11 +78,11 @@ def test_no_checksum_twice() -> None:
 
 def test_how_a_user_gets_each_set() -> None:
     expected = {
-        "embedded": ("tatoeba_plain", "digits", "shapes", "agreement", "toy_reviews"),
+        "embedded": ("tatoeba_plain", "digits", "shapes", "agreement", "toy_reviews", "babi_small"),
         "download": ("multi30k", "mnist", "cifar10", "snli_full"),
         "bring": (  # cut or packed anew: nobody publishes them
             "tatoeba", "europarl", "newstest", "svhn", "flickr8k", "ptb", "wikitext2", "tinyshakespeare", "enwik8",
-            "imdb", "yelp", "sst", "snli",
+            "imdb", "yelp", "sst", "snli", "babi",
         ),
     }  # fmt: skip
     for access, names in expected.items():
@@ -116,11 +117,12 @@ def test_what_is_embedded_is_read_from_the_package(name: str, tmp_path: Path, mo
 
 
 def test_a_task_takes_those_of_its_kind() -> None:
-    kinds = [of_kind(DATASETS, kind) for kind in ("parallel text", "pictures", "captions", "text", "labelled text")]
+    names = ("parallel text", "pictures", "captions", "text", "labelled text", "stories")
+    kinds = [of_kind(DATASETS, kind) for kind in names]
     assert {name for sets in kinds for name in sets} == {name for name in DATASETS if DATASETS[name].can_train}
     assert not DATASETS["newstest"].can_train
     assert [("europarl" in sets, "svhn" in sets, "shapes" in sets) for sets in kinds] == [
-        (True, False, False), (False, True, False), (False, False, True), (False, False, False), (False, False, False),
+        (True, False, False), (False, True, False), (False, False, True), *[(False, False, False)] * 3,
     ]  # fmt: skip
     assert choose(DATASETS, "pictures", "svhn", setting="task.dataset") is DATASETS["svhn"]
 

@@ -26,8 +26,11 @@ def test_bars_are_as_long_as_their_weight():
 def test_supporting_facts_are_marked():
     ax = draw(SHORT)
     texts = {text.get_text(): text for text in ax.texts}
-    marks = sorted(line.get_ydata()[0] for line in ax.lines)
+    legend, *marks = sorted(line.get_ydata()[0] for line in ax.lines)
     assert marks == sorted(texts[name].get_position()[1] for name in ("John took the milk.", "он ушёл"))
+    assert legend < 0  # above the story, beside its words
+    assert "supporting fact" in texts
+    assert "supporting fact" not in {text.get_text() for text in draw(Hops([[1.0]], ["alone"])).texts}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from regard.align.gate import Sigmoid, sigmoid
 from regard.align.hard import ESTIMATORS, Hard
 from regard.align.local import LocalMonotonic, LocalPredictive
 from regard.align.monotonic import Monotonic, monotonic
-from regard.align.normalize import Normalize, Share, normalize, share
+from regard.align.normalize import Identity, Normalize, Share, identity, normalize, share
 from regard.align.segment import Segments
 from regard.align.shift import Shift, interpolate, move_focus, sharpen
 from regard.align.softmax import Softmax, softmax
@@ -22,6 +22,7 @@ ALIGNS: dict[str, type[Align]] = {
     "entmax": Entmax,
     "normalize": Normalize,
     "share": Share,
+    "identity": Identity,
     "sigmoid": Sigmoid,
     "top_k": TopK,
     "hard": Hard,
@@ -38,6 +39,7 @@ __all__ = [
     "Alignment",
     "Entmax",
     "Hard",
+    "Identity",
     "LocalMonotonic",
     "LocalPredictive",
     "Monotonic",
@@ -50,6 +52,7 @@ __all__ = [
     "Sparsemax",
     "TopK",
     "entmax",
+    "identity",
     "interpolate",
     "monotonic",
     "move_focus",

@@ -1,4 +1,4 @@
-"""Plain normalisation: by the sum, for scores that are non-negative already; by the number of keys, for any."""
+"""Without exp: by the sum, for scores that are non-negative; by the number of keys, for any; and as they are."""
 
 import math
 
@@ -53,6 +53,23 @@ def _share(scores: Tensor, allowed: Tensor, over: Rows | Segments) -> Tensor:
     return zero_masked(torch.where(hits > 0, hit / hits.clamp(min=1), shares), allowed, scores.dtype)
 
 
+def identity(scores: Float[Tensor, "*b q k"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "*b q k"]:
+    """w_ij = e_ij: nothing is normalised. Infinite scores share the row, as 1/their number.
+
+    >>> identity(torch.tensor([[1.0, -3.0, 5.0]]), torch.tensor([[True, True, False]]))
+    tensor([[ 1., -3.,  0.]])
+    """
+    _, allowed = masked_scores(scores, mask)
+    return _identity(scores, allowed, ROWS)
+
+
+def _identity(scores: Tensor, allowed: Tensor, over: Rows | Segments) -> Tensor:
+    hit = (scores == math.inf) & allowed
+    hits = over.total(hit)
+    plain = scores.masked_fill(hit | ~allowed, 0.0)
+    return zero_masked(torch.where(hits > 0, hit / hits.clamp(min=1), plain), allowed, scores.dtype)
+
+
 class Share(Align):
     """Divide by the number of keys: no softmax, and weights of any sign (Wang 2018, non-local networks)."""
 
@@ -75,3 +92,15 @@ class Normalize(Align):
     def align_edges(self, scores: Tensor, segments: Segments, mask: Tensor | None = None) -> Alignment:
         """The same over the edges of each query."""
         return Alignment(_normalize(scores, finite(scores, mask)[1], segments))
+
+
+class Identity(Align):
+    """Weights are the scores: the linear start of memory networks, which leaves the softmax out (Sukhbaatar 2015)."""
+
+    def forward(self, scores: Tensor, mask: Tensor | None = None) -> Alignment:
+        """Weights of any sign and any sum."""
+        return Alignment(identity(scores, mask))
+
+    def align_edges(self, scores: Tensor, segments: Segments, mask: Tensor | None = None) -> Alignment:
+        """The same for each edge."""
+        return Alignment(_identity(scores, finite(scores, mask)[1], segments))

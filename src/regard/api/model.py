@@ -8,10 +8,12 @@ from typing import Any, overload
 from torch import nn
 
 from regard.base import RegardError
+from regard.data import Question
 from regard.explanation import Explanation
 from regard.recipes import Recipe
 from regard.tasks import (
     TASKS,
+    Answer,
     Caption,
     ClassifiedText,
     Evaluation,
@@ -31,7 +33,7 @@ Several = list[Any] | tuple[Any, ...]  # of pictures; a string is a sequence too
 class Model:
     """A trained model and all that it needs: what `load` gives.
 
-    `predict` works for every task. `translate`, `classify`, `caption` and `generate` are the same under the names that
+    `predict` works for every task. `translate`, `classify`, `caption`, `generate` and `answer` are the same under the names that
     people look for, and refuse a model that does something else.
     """
 
@@ -131,6 +133,19 @@ class Model:
         The settings are those of a continuation, such as max_tokens=100, temperature=0.8, top_p=0.9 or seed=3.
         """
         return self._predict_as("generate", text, settings)  # type: ignore[no-any-return]
+
+    @overload
+    def answer(self, story: str | Question, **settings: Any) -> Answer: ...
+
+    @overload
+    def answer(self, story: Several, **settings: Any) -> list[Answer]: ...
+
+    def answer(self, story: str | Question | Several, **settings: Any) -> Answer | list[Answer]:
+        """The answer to a question about a story, or to each of several: `.text`, `.probability`, and the hops.
+
+        A story is a text whose last sentence is the question, or a `regard.data.Question`.
+        """
+        return self._predict_as("answer", story, settings)  # type: ignore[no-any-return]
 
     def must(self, verb: str) -> None:
         """Raises an error that says what to use instead, unless this is what the model does."""

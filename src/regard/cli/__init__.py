@@ -15,6 +15,7 @@ VERBS = {  # in the order of the help: a command, and the file of this area that
     "classify": "classify",
     "caption": "caption",
     "generate": "generate",
+    "answer": "answer",
     "report": "report",
     "info": "info",
 }

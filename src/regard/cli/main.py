@@ -25,6 +25,7 @@ EXAMPLES = """examples:
   regard train ram/mini                          a model that looks around, on embedded digits; draws where it looked
   regard classify runs/ram_mini digit.png --path path.png
   regard caption runs/show_attend_tell_flickr8k_soft photo.jpg --overlay words.png
+  regard answer runs/memn2n_smoke "Mary moved to the garden. Where is Mary?" --draw hops.png
   regard report runs/a runs/b
 """
 

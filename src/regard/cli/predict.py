@@ -7,7 +7,7 @@ import sys
 from regard.cli.flags import add_device, add_run, add_settings, prediction_settings
 from regard.cli.predicting import AT_ONCE, check_format, chunks, numbered
 
-HELP = "what any model makes of inputs; translate, classify and caption are the same with more flags"
+HELP = "what any model makes of inputs; translate, classify, caption and answer are the same with more flags"
 
 
 def add(command: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""From files to batches: sentence pairs, pictures and captions, each with a position that can be saved."""
+"""From files to batches: sentence pairs, pictures, captions and stories, each with a position that can be saved."""
 
 from regard.data.algorithms import PROBLEMS, Sequences, optimal_bits
 from regard.data.batches import Batches
@@ -11,6 +11,7 @@ from regard.data.labelled import LabelledTexts, hold_out, read_labelled, split_l
 from regard.data.parallel import DataError, ParallelText, read_lines, read_parallel, split_by_source
 from regard.data.pictures import Pictures, RowBatches
 from regard.data.sources import Source, listed_sources
+from regard.data.stories import Question, Stories, StoryBatches, encode_stories, read_stories, typed_story
 from regard.data.streams import StreamBatch, StreamBatches, stream_windows
 from regard.data.text import (
     BOS,
@@ -53,9 +54,12 @@ __all__ = [
     "Pair",
     "ParallelText",
     "Pictures",
+    "Question",
     "RowBatches",
     "Sequences",
     "Source",
+    "Stories",
+    "StoryBatches",
     "StreamBatch",
     "StreamBatches",
     "SubwordCodec",
@@ -74,6 +78,7 @@ __all__ = [
     "collate",
     "cut_text",
     "detokenize",
+    "encode_stories",
     "english_tokens",
     "evaluation_batches",
     "evaluation_text_batches",
@@ -90,6 +95,7 @@ __all__ = [
     "read_labelled",
     "read_lines",
     "read_parallel",
+    "read_stories",
     "read_text",
     "read_word_vectors",
     "split_by_source",
@@ -98,6 +104,7 @@ __all__ = [
     "stream_windows",
     "text_batch",
     "tokenize",
+    "typed_story",
     "vectors_of_pieces",
     "vectors_of_words",
 ]

@@ -2,6 +2,8 @@
 
 from regard.datasets import (
     agreement,
+    babi,
+    babi_small,
     cifar10,
     digits,
     enwik8,
@@ -51,6 +53,8 @@ DATASETS: dict[str, Dataset] = {
     "snli": snli.DATASET,
     "snli_full": snli_full.DATASET,
     "glove50d": glove50d.DATASET,
+    "babi": babi.DATASET,
+    "babi_small": babi_small.DATASET,
 }
 
 __all__ = ["DATASETS", "Dataset", "choose", "of_kind"]

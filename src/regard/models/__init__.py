@@ -25,6 +25,7 @@ from regard.models.language_model import Continued, LanguageModel
 from regard.models.lstm_language_model import LSTMLanguageModel, LSTMLanguageModelConfig
 from regard.models.lstmn import LSTMN, LSTMNConfig, LSTMNLanguageModel
 from regard.models.luong import Luong, LuongConfig, luong_global, luong_local_p
+from regard.models.memn2n import MemN2N, MemN2NConfig, memn2n_alone, memn2n_joint
 from regard.models.nonlocal_net import NonLocalConfig, NonLocalNet, nonlocal_resnet20, nonlocal_resnet56
 from regard.models.ntm import NTM, NTMLSTM, Emitted, NTMConfig, NTMLSTMConfig, ntm_feed_forward, ntm_lstm
 from regard.models.ram import RAM, RAMConfig, ram_28, ram_60, ram_100
@@ -134,6 +135,9 @@ MODELS: dict[str, Paper] = {
         SelfAttentive, SelfAttentiveConfig, 2017, "A Structured Self-attentive Sentence Embedding",
         "https://arxiv.org/abs/1703.03130",
     ),
+    "memn2n": Paper(
+        MemN2N, MemN2NConfig, 2015, "End-To-End Memory Networks", "https://arxiv.org/abs/1503.08895",
+    ),
 }  # fmt: skip
 
 __all__ = [
@@ -171,6 +175,8 @@ __all__ = [
     "LanguageModel",
     "Luong",
     "LuongConfig",
+    "MemN2N",
+    "MemN2NConfig",
     "NTMConfig",
     "NTMLSTMConfig",
     "NonLocalConfig",
@@ -201,6 +207,8 @@ __all__ = [
     "gnmt_base",
     "luong_global",
     "luong_local_p",
+    "memn2n_alone",
+    "memn2n_joint",
     "nonlocal_resnet20",
     "nonlocal_resnet56",
     "ntm_feed_forward",

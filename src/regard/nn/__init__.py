@@ -5,6 +5,7 @@ from regard.nn.dropout import Dropout
 from regard.nn.efficientnet import Backbone, EfficientNetLite0, Encoder, Features, Patches, efficientnet_lite0
 from regard.nn.evaluating import device_of, evaluating
 from regard.nn.loss import token_divergence, token_loss
+from regard.nn.memory_hops import MemoryHops
 from regard.nn.nonlocal_block import NonLocal
 from regard.nn.output import DeepOutput
 from regard.nn.recurrent import (
@@ -41,6 +42,7 @@ __all__ = [
     "FeedForward",
     "Glance",
     "LSTMState",
+    "MemoryHops",
     "MovingBaseline",
     "NonLocal",
     "Patches",

@@ -11,6 +11,7 @@ from regard.recipes import (
     gnmt,
     lstmn,
     luong,
+    memn2n,
     nonlocal_net,
     ntm,
     ram,
@@ -102,6 +103,16 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "self_attentive/snli": self_attentive.snli,
     "self_attentive/snli_max_pool": self_attentive.snli_max_pool,
     "self_attentive/snli_full": self_attentive.snli_full,
+    "memn2n/babi": memn2n.babi,
+    "memn2n/babi_bow": memn2n.babi_bow,
+    "memn2n/babi_pe": memn2n.babi_pe,
+    "memn2n/babi_pe_ls": memn2n.babi_pe_ls,
+    "memn2n/babi_joint": memn2n.babi_joint,
+    "memn2n/babi_joint_bow": memn2n.babi_joint_bow,
+    "memn2n/babi_joint_pe": memn2n.babi_joint_pe,
+    "memn2n/babi_joint_pe_ls": memn2n.babi_joint_pe_ls,
+    "memn2n/babi_10k": memn2n.babi_10k,
+    "memn2n/smoke": memn2n.smoke,
 }
 
 __all__ = [

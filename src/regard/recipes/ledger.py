@@ -183,6 +183,10 @@ def _notes(display: Display, contents: Mapping[str, dict[str, Any]]) -> str:
     spread = "± is the standard deviation over seeds. " if max(seeds) > 1 else ""
     single = "A figure without ± is of one seed; small differences then mean little. " if min(seeds) == 1 else ""
     notes = [f"{spread}{single}{display.note}"]
+    if by := _distinct(content["chosen"]["by"] for content in contents.values() if "chosen" in content):
+        notes.append(
+            f"Before brackets stands the restart that is best on the split `{'`, `'.join(by)}`; in them, all restarts."
+        )
     for key, label in display.signatures.items():
         if signatures := _distinct(split["signatures"][key] for split in splits if key in split["signatures"]):
             notes.append(f"{label}: {', '.join(f'`{signature}`' for signature in signatures)}.")
@@ -204,10 +208,17 @@ def _commands(contents: Mapping[str, dict[str, Any]]) -> str:
 
 
 def _means(summary: Mapping[str, Mapping[str, float | None]], column: Column) -> str | None:
-    """Means and spreads over seeds: "38.8 ± 0.2", or "67.0 / 47.5 ± 0.2 / 0.1" of several figures."""
+    """Means and spreads over seeds: "38.8 ± 0.2", or "67.0 / 47.5 ± 0.2 / 0.1" of several figures.
+
+    Where one of several restarts was chosen, its figure stands first: "12.3 (of all 13.1 ± 0.6)".
+    """
     if any(key not in summary for key in column.keys):
         return None
     parts = [summary[key] for key in column.keys]
+    if all("chosen" in cell for cell in parts):
+        chosen = " / ".join(f"{cell['chosen']:.{column.decimals}f}" for cell in parts)
+        every = [{name: cell[name] for name in ("mean", "spread")} for cell in parts]
+        return f"{chosen} (of all {_means(dict(zip(column.keys, every, strict=True)), column)})"
     means = " / ".join(f"{cell['mean']:.{column.decimals}f}" for cell in parts)
     spreads = " / ".join(f"{cell['spread']:.{column.decimals}f}" for cell in parts if cell["spread"] is not None)
     return means + (f" ± {spreads}" if spreads else "")

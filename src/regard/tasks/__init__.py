@@ -5,6 +5,7 @@ from regard.tasks import (
     captioning,
     classification,
     language_modelling,
+    question_answering,
     text_classification,
     translation,
 )
@@ -18,7 +19,9 @@ from regard.tasks.glimpse_loss import GlimpseSettings
 from regard.tasks.inputs import Picture
 from regard.tasks.language_modelling import LanguageModelling, LanguageModellingConfig
 from regard.tasks.prepared_texts import TextClassificationConfig
+from regard.tasks.question_answering import Answer, AnswerSettings, QuestionAnswering
 from regard.tasks.search import Prediction, Search, translate_texts
+from regard.tasks.story_questions import QuestionAnsweringConfig
 from regard.tasks.task import Batch, Evaluation, Example, Loss, Progress, StoredTask, Task, TaskEntry, TrainingBatches
 from regard.tasks.text_classification import ClassifiedText, TextClassification, TextSettings
 from regard.tasks.translation import Translation, TranslationConfig, read_splits
@@ -32,6 +35,7 @@ TASKS: dict[str, TaskEntry] = {
         language_modelling.TASK,
         algorithmic.TASK,
         text_classification.TASK,
+        question_answering.TASK,
     )
 }
 
@@ -39,6 +43,8 @@ __all__ = [
     "TASKS",
     "Algorithmic",
     "AlgorithmicConfig",
+    "Answer",
+    "AnswerSettings",
     "Batch",
     "Caption",
     "Captioning",
@@ -65,6 +71,8 @@ __all__ = [
     "Point",
     "Prediction",
     "Progress",
+    "QuestionAnswering",
+    "QuestionAnsweringConfig",
     "Recognised",
     "Search",
     "StoredTask",

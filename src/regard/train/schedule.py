@@ -15,6 +15,8 @@ def learning_rate(settings: Train, step: int, progress: float, reductions: int =
     [0.25, 1.0, 0.5]
     >>> [learning_rate(Train(lr=1.0, schedule="halving"), 1, progress) for progress in (0.4, 0.5, 0.7, 1.0)]
     [1.0, 0.5, 0.25, 0.0625]
+    >>> [learning_rate(Train(lr=1.0, schedule="halving", lead=0.2), 1, progress) for progress in (0.1, 0.5, 0.6)]
+    [0.5, 1.0, 0.5]
     """
     warm = min(1.0, step / settings.warmup) if settings.warmup else 1.0
     return settings.lr * warm * _share(settings, step, min(max(progress, 0.0), 1.0), reductions)
@@ -28,6 +30,9 @@ def _share(settings: Train, step: int, progress: float, reductions: int) -> floa
     if settings.schedule == "cosine":
         return settings.floor + (1 - settings.floor) * (1 + math.cos(math.pi * progress)) / 2
     if settings.schedule == "halving":
+        if progress < settings.lead:
+            return 0.5
+        progress = (progress - settings.lead) / (1 - settings.lead)
         if progress < settings.hold:
             return 1.0
         halvings = (progress - settings.hold) / max(1 - settings.hold, 1e-9) * settings.halvings

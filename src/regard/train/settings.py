@@ -31,6 +31,7 @@ class Train:
 
     schedule: Annotated[str, OneOf(SCHEDULES)] = "constant"  # how the learning rate changes
     warmup: Natural = 0  # steps of rising rate, for every schedule
+    lead: Share = 0.0  # halving: the first share of the training, at half the rate; the rest is as without it
     hold: UpToOne = 0.5  # halving: after this share of the training …
     halvings: Annotated[int, Range(least=0, most=1000)] = 4  # … so many times by half, at equal distances
     floor: UpToOne = 0.0  # linear, cosine: where the rate ends, as a share of lr

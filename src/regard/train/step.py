@@ -99,7 +99,8 @@ class Stepper:
 class CapturedStepper(Stepper):
     """The same update, recorded: the launches of a small model cost more than its arithmetic.
 
-    Weights, moments and inputs have fixed places. The first batch of a shape is run once to warm up, all that it
+    Weights, moments and inputs have fixed places. A batch may have a `variant`, where batches of one shape are computed
+    in several ways: each has its own graph. The first batch of a shape is run once to warm up, all that it
     touched is put back, and then the update is recorded; the seconds that this takes are in `preparing`.
     """
 
@@ -118,7 +119,7 @@ class CapturedStepper(Stepper):
             self.mean.aim(step)
         [batch] = batches
         tensors = batch.tensors()
-        key = tuple(tensor.shape for tensor in tensors.values())
+        key = (getattr(batch, "variant", None), *(tensor.shape for tensor in tensors.values()))
         if key not in self.graphs:
             self.graphs[key] = self._record(batch)
         graph, places = self.graphs[key]

@@ -15,12 +15,14 @@ _GAP = 0.14  # inches around
 _BAR, _PITCH = 0.62, 1.12  # inches of the longest bar, and from one hop to the next
 _MARK = 0.2  # inches for the mark of a supporting fact
 _LONG = 72  # letters of a line
+_LEGEND = "supporting fact"
 
 
 def draw(hops: Hops, *, dark: bool = False) -> "matplotlib.axes.Axes":
     """Draw the memory line by line, a column of bars for each hop, and the question with its answer below.
 
-    A dot marks the supporting facts. The longest bar of all is the largest weight. Returns the axes, in inches.
+    A dot marks the supporting facts, and a legend says so. The longest bar of all is the largest weight. Returns the
+    axes, in inches.
 
     >>> ax = draw(Hops([[0.1, 0.9]], ["Mary went home.", "John took the milk."], marked=[1]))
     >>> [f"{bar.get_width():.2f}" for bar in ax.containers[0]]
@@ -30,7 +32,11 @@ def draw(hops: Hops, *, dark: bool = False) -> "matplotlib.axes.Axes":
     if not hops.slots:
         return blank_drawing(hops.title, "an empty memory", palette)
     row, points = (0.22, 9.0) if len(hops.slots) <= 40 else (0.16, 7.0)
-    text = max(0.8, *(extent(printable(slot, _LONG), points) for slot in hops.slots))
+    text = max(
+        0.8,
+        extent(_LEGEND, 8.5) if hops.marked else 0.0,
+        *(extent(printable(slot, _LONG), points) for slot in hops.slots),
+    )
     asked = printable(hops.question, 2 * _LONG) if hops.question else ""
     said = printable(hops.answer, _LONG) if hops.answer else ""
     width = _MARK + text + 0.3 + _PITCH * len(hops.weights)
@@ -48,6 +54,9 @@ def draw(hops: Hops, *, dark: bool = False) -> "matplotlib.axes.Axes":
         _slot(ax, slot, (place + 0.5) * row, place in hops.marked, points, palette)
         if place % 2 == 0:
             ax.axhspan(place * row, (place + 1) * row, color=palette.empty, alpha=0.45, linewidth=0, zorder=0)
+    if hops.marked:
+        ax.plot(0.07, -0.13, "o", markersize=3.5, color=palette.heat, clip_on=False)
+        ax.text(_MARK, -0.07, _LEGEND, fontsize=8.5, color=palette.soft, va="bottom", ha="left")
     _bars(ax, hops, start, row, points, palette)
     if foot:
         _asked(ax, asked, said, height + 0.24, palette)
