@@ -20,8 +20,8 @@ def test_groups_cover_all_tokens_once() -> None:
     lines = [random.exponential(2.0, size) for size in random.integers(1, 60, 40)]
     groups = perplexity_by_position(lines, (1, 5, 20))
     assert [group.places for group in groups] == ["1", "2–5", "6–20", "from 21"]
-    assert sum(group.count for group in groups) == sum(map(len, lines))
-    total = sum(math.log(group.perplexity) * group.count for group in groups)
+    assert sum(group.size for group in groups) == sum(map(len, lines))
+    total = sum(math.log(group.perplexity) * group.size for group in groups)
     assert total == pytest.approx(sum(line.sum() for line in lines))
     assert groups[0].perplexity == pytest.approx(math.exp(np.mean([line[0] for line in lines])))
 

@@ -43,7 +43,7 @@ class StreamBatch:
 
     def with_tensors(self, tensors: Mapping[str, Tensor]) -> "StreamBatch":
         """The same window, read from other tensors of the same content."""
-        other = replace(self, **tensors)  # type: ignore[arg-type]
+        other = replace(self, **tensors)
         other.__dict__["count"] = self.count  # counted here, so that nobody waits for the device
         return other
 
@@ -82,7 +82,7 @@ class StreamBatches(Batches[StreamBatch]):
         self._size = -(-len(self.tokens) // streams)  # tokens of each stream but the last
 
     @cached_property
-    def facts(self) -> dict[str, Any]:  # type: ignore[override]
+    def facts(self) -> dict[str, Any]:
         """The checksum of the text, and how it is cut."""
         checksum = blake2b(self.tokens.tobytes(), digest_size=8).hexdigest()
         return {"data": checksum, "streams": self.streams, "length": self.length}

@@ -17,7 +17,7 @@ class PerplexityGroup(NamedTuple):
     """Tokens at some places of their lines."""
 
     places: str  # "6–10", counted from 1
-    count: int
+    size: int  # tokens
     perplexity: float
 
 
@@ -53,7 +53,7 @@ def perplexity_by_position(lines: Sequence[Nats], edges: Sequence[int]) -> list[
     """Perplexity by the place of a token in its line; `edges` are the last places of all groups but the last.
 
     >>> lines = [np.log([2.0, 4.0, 8.0]), np.log([2.0])]
-    >>> [(group.places, group.count, round(group.perplexity, 3)) for group in perplexity_by_position(lines, [1])]
+    >>> [(group.places, group.size, round(group.perplexity, 3)) for group in perplexity_by_position(lines, [1])]
     [('1', 2, 2.0), ('from 2', 2, 5.657)]
     """
     groups, start = [], 0

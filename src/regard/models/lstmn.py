@@ -140,7 +140,8 @@ class _Steps:
     def __init__(self, layer: LSTMN, x: Float[Tensor, "b t e"], summary: Float[Tensor, "b d"] | None) -> None:
         self.layer, self.x = layer, x
         rows, steps = x.shape[:2]
-        weight, bias = layer.to_gates.weight, layer.to_gates.bias
+        weight: Tensor = layer.to_gates.weight
+        bias: Tensor = layer.to_gates.bias
         of_query = query_weight(layer.attention)  # W_x and W_h̃ of an additive score; None for any other score
         self.projects = of_query is not None
         widths = [layer.input_dim, layer.hidden_dim]

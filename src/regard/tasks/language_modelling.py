@@ -99,7 +99,7 @@ class LanguageModellingConfig:
 
 def position_points(details: Mapping[str, Any]) -> list[Point]:
     """Perplexity by the place of a token in its line."""
-    return [Point(each["places"], each["perplexity"], each["count"]) for each in details["positions"]]
+    return [Point(each["places"], each["perplexity"], each["size"]) for each in details["positions"]]
 
 
 class LanguageModelling(StoredTask):
@@ -307,7 +307,8 @@ class LanguageModelling(StoredTask):
 
     def default_settings(self) -> Generation:
         """How the run continues texts."""
-        return self.config.generation
+        generation: Generation = self.config.generation
+        return generation
 
     def settings(self, **changes: Any) -> Generation:
         """How the run continues texts, with changes such as temperature=0.8."""
