@@ -33,8 +33,8 @@ Several = list[Any] | tuple[Any, ...]  # of pictures; a string is a sequence too
 class Model:
     """A trained model and all that it needs: what `load` gives.
 
-    `predict` works for every task. `translate`, `classify`, `caption`, `generate` and `answer` are the same under the names that
-    people look for, and refuse a model that does something else.
+    `predict` works for every task. `translate`, `classify`, `caption`, `generate` and `answer` are the same under the
+    names that people look for, and refuse a model that does something else.
     """
 
     name: str
