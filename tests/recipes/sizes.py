@@ -69,7 +69,7 @@ def tiny(config: Any) -> Any:
 def seeing(recipe: Recipe) -> tuple[nn.Module, Classification | Captioning | TextClassification]:
     """A recipe on pictures or labelled texts in a tiny size, with a few of the right shape."""
     torch.manual_seed(0)
-    makers = {"captioning": _captions, "classification": few_pictures, "text classification": few_texts}
+    makers = {"captioning": _captions, "classification": few_pictures, "text_classification": few_texts}
     task = makers[recipe.entry.name](recipe)
     return build_model(replace(recipe, model=tiny(recipe.model)), task), task
 

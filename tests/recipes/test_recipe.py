@@ -23,12 +23,20 @@ from regard.recipes import (
     with_files,
 )
 from regard.recipes.recipe import FORMAT
-from regard.tasks import Captioning, CaptioningConfig, LanguageModelling, Search, Translation, TranslationConfig
+from regard.tasks import (
+    Captioning,
+    CaptioningConfig,
+    LanguageModelling,
+    QuestionAnswering,
+    Search,
+    Translation,
+    TranslationConfig,
+)
 
 FILES = {name.partition("/")[0]: name.partition("/")[0] for name in RECIPES} | {"nonlocal": "nonlocal_net"}
 EVERY = pytest.mark.parametrize("name", RECIPES)
 OF_TEXT = pytest.mark.parametrize("name", [name for name in RECIPES if TASK[name] == "translation"])
-SEEING = ("classification", "captioning")
+SEEING = ("classification", "captioning", "text_classification")
 OF_PICTURES = pytest.mark.parametrize("name", [name for name in RECIPES if TASK[name] in SEEING])
 
 
@@ -76,9 +84,12 @@ def test_settings_survive_a_folder(name: str, tmp_path: Path) -> None:
         assert load_task(tmp_path, recipe).units == units
     elif TASK[name] == "algorithmic":
         save_recipe(tmp_path, recipe, build_task(recipe))
-    elif TASK[name] == "text classification":
+    elif TASK[name] == "text_classification":
         save_recipe(tmp_path, recipe, few_texts(recipe))
         assert load_task(tmp_path, recipe).facts == few_texts(recipe).facts
+    elif TASK[name] == "question_answering":
+        save_recipe(tmp_path, recipe, QuestionAnswering(recipe.task, Vocabulary(["a"])))
+        assert load_task(tmp_path, recipe).vocabulary == Vocabulary(["a"])
     else:
         words = Vocabulary(["a"])
         save_recipe(tmp_path, recipe, Captioning(recipe.task, vocabulary=words, encoder=object()))

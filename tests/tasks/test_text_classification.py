@@ -227,7 +227,7 @@ def test_long_texts_are_shortened_and_their_labels_too(units: str) -> None:
 
 
 def test_it_is_on_the_menu(tmp_path: Path) -> None:
-    entry = TASKS["text classification"]
+    entry = TASKS["text_classification"]
     assert (entry.verb, entry.inputs, entry.takes_files) == ("classify", "text", True)
     config = entry.task.from_files(TextClassificationConfig("sst", phrases=True), "a.tsv", "b.tsv")
     assert (config.dataset, config.train_file, config.test_file, config.phrases) == ("files", "a.tsv", "b.tsv", False)

@@ -268,7 +268,7 @@ def _judging(model: nn.Module) -> Iterator[None]:
 
 
 TASK = TaskEntry(
-    "text classification",
+    "text_classification",
     TextClassification,
     TextClassificationConfig,
     verb="classify",
