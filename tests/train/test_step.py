@@ -9,11 +9,12 @@ import torch
 import toy
 from torch import nn
 
-from regard.models import Transformer, TransformerConfig
-from regard.tasks import Loss, Translation
+from regard.datasets.agreement import agreement
+from regard.models import LSTMNConfig, LSTMNLanguageModel, Transformer, TransformerConfig
+from regard.tasks import LanguageModelling, LanguageModellingConfig, Loss, Translation
 from regard.train import RunningMean, Train, World, build_optimiser
 from regard.train.mixed_precision import Masters
-from regard.train.step import Stepper
+from regard.train.step import Stepper, carried
 
 
 def stepper(model: nn.Module, task: Any = None, **options: Any) -> Stepper:
@@ -200,3 +201,46 @@ def test_a_captured_run_resumes(tmp_path: Path, precision: str) -> None:
         toy.run(tmp_path / "broken", task=toy.translation(fit=4), watch=toy.stop_at(7), **options)
     toy.run(tmp_path / "broken", task=toy.translation(fit=4), resume=True, **options)
     assert toy.losses(tmp_path / "broken") == pytest.approx(toy.losses(tmp_path / "whole"), rel=1e-4)
+
+
+def text(context: Any) -> tuple[LanguageModelling, nn.Module]:
+    config = LanguageModellingConfig(context=context, batch_size=8, length=6, fit=4)
+    task = LanguageModelling(config, splits=agreement((40, 4, 4)))
+    torch.manual_seed(0)
+    sizes: dict[str, Any] = {"embed_dim": 8, "hidden_dim": 8, "align_dim": 8, "tape": 9}
+    return task, LSTMNLanguageModel(task.complete(LSTMNConfig(**sizes)))
+
+
+def test_what_a_task_carries() -> None:
+    task, model = text("stream")
+    assert carried(toy.Regression()) == carried(task) == {}
+    step, batches = stepper(model, task), task.batches(seed=0)
+    step.update([next(batches)], 48, 0.1, 1)
+    first = {name: tensor.clone() for name, tensor in carried(task).items()}
+    assert len(first) == 4
+    places = {name: tensor.data_ptr() for name, tensor in carried(task).items()}
+    step.update([next(batches)], 48, 0.1, 2)
+    assert {name: tensor.data_ptr() for name, tensor in carried(task).items()} == places
+    assert any(not torch.equal(tensor, first[name]) for name, tensor in carried(task).items())
+
+
+@pytest.mark.gpu
+@pytest.mark.bare
+@pytest.mark.parametrize("context", ["sentence", "stream"])
+def test_captured_text_is_eager_and_resumes(tmp_path: Path, context: str) -> None:
+    """The state of streams is in fixed places: recording a graph must not move it on."""
+    world = World(0, 1, torch.device("cuda", 0))
+    options = {"world": world, "steps": 12, "log_every": 1, "evaluate_every": 12, "save_every": 5}
+
+    def run(name: str, **more: Any) -> None:
+        task, model = text(context)
+        toy.run(tmp_path / name, task=task, model=model, **options, **more)
+
+    run("eager")
+    run("captured", capture=True)
+    with pytest.raises(toy.Stop):
+        run("broken", capture=True, watch=toy.stop_at(7))
+    run("broken", capture=True, resume=True)
+    expected = toy.losses(tmp_path / "captured")
+    assert toy.losses(tmp_path / "broken") == pytest.approx(expected, rel=1e-4)
+    assert expected == pytest.approx(toy.losses(tmp_path / "eager"), rel=1e-4)
