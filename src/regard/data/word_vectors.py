@@ -231,9 +231,11 @@ class _Rejoined:
     def readline(self, limit: int) -> bytes:
         """The next line."""
         if not self.start:
-            return self.file.readline(limit)
+            following: bytes = self.file.readline(limit)
+            return following
         line, newline, self.start = self.start.partition(b"\n")
-        return line + newline if newline else line + self.file.readline(limit)
+        rest: bytes = newline or self.file.readline(limit)
+        return line + rest
 
 
 def _not_vectors(path: Place, number: int, got: str, width: int) -> DataError:

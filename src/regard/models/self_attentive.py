@@ -105,7 +105,7 @@ class SelfAttentive(nn.Module):
     def forward(self, texts: Int[Tensor, "b s k"], lengths: Int[Tensor, "b s"]) -> TextClassified:
         """Logits [b 1 c] of b texts, or of b pairs."""
         matrix, weights = self.embed(texts.flatten(0, 1), lengths.flatten())
-        sides = matrix.unflatten(0, texts.shape[:2]).unbind(1)  # of s sides, M [b r 2u]
+        sides = matrix.reshape(*texts.shape[:2], *matrix.shape[1:]).unbind(1)  # of s sides, M [b r 2u]
         joined = sides[0] if len(sides) == 1 else self.pair(*sides)
         penalty = None
         if weights is not None and self.config.penalty > 0:

@@ -190,7 +190,9 @@ class PreparedTexts:
     def held_out(self, split: str) -> list[Ids]:
         """The ids of a split, encoded once: a training evaluates many times."""
         if split not in self._held_out:
-            compact = [tuple(array("i", text) for text in ids) for ids in self.encoded(self.splits[split].texts)]
+            compact: list[Ids] = [
+                tuple(array("i", text) for text in ids) for ids in self.encoded(self.splits[split].texts)
+            ]
             self._held_out[split] = compact
         return self._held_out[split]
 
