@@ -52,7 +52,7 @@ def test_word_vectors_begin_a_model_and_are_counted(vectors: Path) -> None:
     task = TextClassification(TextClassificationConfig(vectors_file=str(vectors)), splits=SPLITS)
     said: list[tuple[str, int, int]] = []
     task.prepare("cpu", lambda what, done, of: said.append((what, done, of)))
-    assert said == [("words with a vector of vectors.txt", 3, 5)]
+    assert said == [("words, of which 3 have a vector of vectors.txt", 5, 5)]
     model = SelfAttentive(task.complete(SelfAttentiveConfig(hidden_dim=4, mlp_dim=4)))
     task.begin(model)
     weight = model.words.weight.detach()

@@ -234,7 +234,8 @@ class _Rejoined:
             following: bytes = self.file.readline(limit)
             return following
         line, newline, self.start = self.start.partition(b"\n")
-        return line + newline if newline else line + self.file.readline(limit)
+        rest: bytes = newline or self.file.readline(limit)
+        return line + rest
 
 
 def _not_vectors(path: Place, number: int, got: str, width: int) -> DataError:

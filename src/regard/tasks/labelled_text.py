@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -221,10 +220,3 @@ def units_of(codec: Codec, texts: Iterable[str], *, lower: bool) -> Iterator[lis
     cased = lower and not isinstance(codec, WordCodec)
     for text in texts:
         yield codec.encode_text(text.lower() if cased else text)
-
-
-def class_shares(labels: Sequence[int], classes: int) -> list[float]:
-    """The share of each class among some labels."""
-    counts = np.bincount(np.asarray(labels, dtype=np.int64), minlength=classes)
-    shares: list[float] = (counts / max(1, counts.sum())).tolist()
-    return shares

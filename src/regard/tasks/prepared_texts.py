@@ -174,7 +174,8 @@ class PreparedTexts:
         self.facts = self.facts._replace(classes=train.classes, sides=train.sides)
         coverage = self.facts.coverage
         if coverage is not None and progress is not None:
-            progress(f"words with a vector of {self.facts.vectors}", coverage.covered, coverage.words)
+            said = f"words, of which {coverage.covered:,} have a vector of {self.facts.vectors}"
+            progress(said, coverage.words, coverage.words)  # said in a log too, where only what is done is told
 
     def begin(self, model: nn.Module) -> None:
         """Writes word vectors into a new model."""
