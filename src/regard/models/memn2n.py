@@ -36,9 +36,7 @@ class MemN2NConfig:
     encoding: Literal["position", "centred", "bag"] = "position"  # of words: by place, as the code has it, or all alike
     time: bool = True  # whether a memory holds the age of its sentence
     noise: Share = 0.1  # random noise: up to this share of empty memories between the sentences, in training
-    empty: bool = (
-        False  # whether empty memories take part with scores of 0, as in the authors' code; else they are masked
-    )
+    empty: bool = False  # whether empty memories take part with scores of 0, as in the authors' code, or are masked
     score: str = "dot"  # name of the score, of SCORES
     align: str = "softmax"  # name of the alignment, of ALIGNS
 
