@@ -41,12 +41,12 @@ def show(place):
     wrong = pool["filled = (filled - over.largest(filled)) * temperature # a large score stays finite"]
     tests = "tests/align/test_softmax.py::"
     notices = mutants.Stage("hook", [tests + "test_temperature_divides_the_scores[0.5]"], 1.0)
-    sleeps = mutants.Stage("hook", [tests + "test_golden_values"], 1.0)
+    sleeps = mutants.Stage("plain", [tests + "test_golden_values"], 1.0)
     same = mutants.Mutant(wrong.file, "", (1, 1), 1, "", "", 0, 0, "")
     cases = [(wrong, [sleeps, notices]), (wrong, [sleeps]), (wrong, []), (same, [notices])]
     verdicts = [[verdict.killed, verdict.by] for _, verdict in mutants.judge(cases, 1, place)]
     mutants.fork(lambda: [0 for _ in iter(int, 1)], place, 1.0)
-    traced = mutants.trace("hook", "tests/align/test_gate.py")["lines"]["src/regard/align/gate.py"]
+    traced = mutants.trace("tests/align/test_gate.py")["lines"]["src/regard/align/gate.py"]
     return verdicts, mutants.wait(place)[1], traced
 
 print(json.dumps(show(Path(sys.argv[1]))))

@@ -287,3 +287,18 @@ def test_a_window_beyond_all_numbers_is_none(impl: str) -> None:
             attend(x, x, x, score=score, mask=m, need_weights=False, impl=impl).context for m in (mask, same)
         )
         torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("mask", ALL.values(), ids=ALL)
+@pytest.mark.parametrize("rows", [None, torch.tensor([2, 0])], ids=["all", "rows"])
+def test_a_mask_goes_to_the_device_that_is_asked_for(mask: Mask, rows: Tensor | None) -> None:
+    here = mask.dense(3, 4, rows=rows)
+    elsewhere = mask.dense(3, 4, device="meta", rows=rows)
+    assert (elsewhere.device.type, elsewhere.shape) == ("meta", here.shape)
+    assert mask.to_torch_attention(3, 4, device="meta").device.type == "meta"
+    with torch.device("meta"):  # the default; a tensor that is made without a device of its own is there
+        assert torch.equal(mask.dense(3, 4, device="cpu", rows=rows), here)
+
+
+def test_key_padding_goes_to_the_device_that_is_asked_for() -> None:
+    assert Mask.padding([2, 0]).to_torch_key_padding(3, device="meta").device.type == "meta"

@@ -124,3 +124,8 @@ def test_a_prefix_with_no_way_on_stops_there() -> None:
 def test_bad_settings(options: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         run(**options)
+
+
+def test_of_equal_tokens_the_first_are_kept() -> None:
+    kept = truncate(torch.zeros(2, 1024), top_p=0.25) > -math.inf
+    assert torch.equal(kept, (torch.arange(1024) < 256).expand(2, -1))
