@@ -42,7 +42,7 @@ def show(place):
     tests = "tests/align/test_softmax.py::"
     notices = mutants.Stage("hook", [tests + "test_temperature_divides_the_scores[0.5]"], 1.0)
     sleeps = mutants.Stage("plain", [tests + "test_golden_values"], 1.0)
-    same = mutants.Mutant(wrong.file, "", (1, 1), 1, "", "", 0, 0, "")
+    same = mutants.Mutant(wrong.file, "", True, (1, 1), 1, "", "", 0, 0, "")
     cases = [(wrong, [sleeps, notices]), (wrong, [sleeps]), (wrong, []), (same, [notices])]
     verdicts = [[verdict.killed, verdict.by] for _, verdict in mutants.judge(cases, 1, place)]
     mutants.fork(lambda: [0 for _ in iter(int, 1)], place, 1.0)

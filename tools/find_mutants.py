@@ -33,7 +33,8 @@ class Mutant:
 
     file: str  # from the root of the repository
     function: str  # such as Mask.padding; empty at the top of the file
-    lines: tuple[int, int]  # first and last: a test that goes through none of them cannot kill it
+    in_function: bool
+    lines: tuple[int, int]  # first and last: of a function, a test that goes through none of them cannot kill it
     line: int
     before: str  # the changed lines in one, without indentation
     after: str
@@ -61,7 +62,7 @@ class Finder:
         self.names: list[str] = []  # of the classes and functions around
         self.messages: list[set[str]] = []  # for each function around, the variables that errors alone read
         self.bound: list[set[str]] = []  # for each function around, the variables that have a value already
-        self.lines = (1, len(self.starts))  # outside of functions, all
+        self.lines = self.all_lines = (1, len(self.starts))
         self.seen = Counter[tuple[str, str, str]]()
         self.mutants: dict[tuple[int, int, str], Mutant] = {}
         self.walk(ast.parse(text))
@@ -88,7 +89,18 @@ class Finder:
         self.seen[function, before, changed] += 1
         if self.seen[function, before, changed] > 1:  # the same change of the same words, on another line
             changed += f" (place {self.seen[function, before, changed]})"
-        mutant = Mutant(self.file, function, self.lines, line + 1, before, changed, start, end, replacement)
+        mutant = Mutant(
+            self.file,
+            function,
+            self.lines != self.all_lines,
+            self.lines,
+            line + 1,
+            before,
+            changed,
+            start,
+            end,
+            replacement,
+        )
         self.mutants[start, end, replacement] = mutant
 
     def put_between(self, left: ast.AST, right: ast.AST, old: str, new: str) -> None:

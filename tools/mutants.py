@@ -58,7 +58,14 @@ MODES = {  # most mutants die in the first one, which takes a third of the time
     "plain": ("-m", "not gpu and not slow"),
     "hook": ("-m", "not bare and not gpu and not slow", "--jaxtyping-packages=regard,beartype.beartype"),
 }
-OPTIONS = ("-q", "-x", "--tb=no", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+OPTIONS = (
+    "-q",
+    "-x",
+    "--tb=no",
+    "--assert=plain",
+    "-p",
+    "no:cacheprovider",
+)  # pytest must not read files itself
 BUDGET = 10.0  # CPU seconds of tests in a stage
 SPARE = 20.0  # CPU seconds that a process has beside four times those of its tests
 
@@ -139,6 +146,7 @@ def trace(file: str) -> dict[str, Any]:
             str(line): [name for name in names if name] for line, names in data.contexts_by_lineno(path).items()
         }
         for path in data.measured_files()
+        if data.lines(path)
     }
     return {"seconds": plugin.seconds, "lines": lines}
 
@@ -154,10 +162,14 @@ def choose_tests(mutant: Mutant, traces: dict[str, dict[str, Any]]) -> list[Stag
     for of_mirror in (True, False):
         seconds: dict[str, float] = {}
         for file, known in traces.items():
-            if (file in mirror) == of_mirror:
-                for line, tests in known["lines"].get(mutant.file, {}).items():
-                    if mutant.lines[0] <= int(line) <= mutant.lines[1]:
-                        seconds |= {test: known["seconds"][test] for test in tests}
+            lines = known["lines"].get(mutant.file, {})
+            if (file in mirror) != of_mirror:
+                continue
+            if mutant.in_function:
+                near = [tests for line, tests in lines.items() if mutant.lines[0] <= int(line) <= mutant.lines[1]]
+                seconds |= {test: known["seconds"][test] for tests in near for test in tests}
+            elif of_mirror or any(lines.values()):  # what an import runs shows in any test
+                seconds |= known["seconds"]
         turns, queue = Counter[str](), []
         for test in seconds:
             function = test.partition("[")[0]

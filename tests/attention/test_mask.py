@@ -302,3 +302,13 @@ def test_a_mask_goes_to_the_device_that_is_asked_for(mask: Mask, rows: Tensor | 
 
 def test_key_padding_goes_to_the_device_that_is_asked_for() -> None:
     assert Mask.padding([2, 0]).to_torch_key_padding(3, device="meta").device.type == "meta"
+
+
+@pytest.mark.parametrize("lead", [(), (2,), (2, 3)], ids=str)
+def test_segments_of_any_number_of_batch_axes(lead: tuple[int, ...]) -> None:
+    queries, keys = torch.randint(3, (*lead, 4)), torch.randint(3, (*lead, 6))
+    dense = Mask.segment(queries, keys).dense(4, 6)
+    assert torch.equal(dense, queries.unsqueeze(-1) == keys.unsqueeze(-2))
+    assert torch.equal(Mask.segment(queries).dense(4, 4), queries.unsqueeze(-1) == queries.unsqueeze(-2))
+    with pytest.raises(MaskError, match="segment numbers do not fit: got 4 queries and 6 keys; expected 6 and 4"):
+        Mask.segment(queries, keys).dense(6, 4)

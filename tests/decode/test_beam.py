@@ -458,3 +458,13 @@ def test_candidates_that_go_on_keep_their_order() -> None:
         assert places == [place for place, word in enumerate(row) if word != EOS][:30]
     assert torch.equal(live.log_prob, -live.origin.float())
     assert (live.token != EOS).all()
+
+
+@pytest.mark.parametrize("size", [65, 70, 79])
+def test_the_last_token_of_the_last_group_counts_once(size: int) -> None:
+    log_probs = torch.randn(3, size)
+    log_probs[:, -1] = 9.0
+    found = beam._grown_by_groups(torch.zeros(3), log_probs, torch.arange(3).unsqueeze(1), 4)
+    expected = log_probs.topk(4, dim=1)
+    assert torch.equal(found.log_prob, expected.values)
+    assert torch.equal(found.token, expected.indices)
