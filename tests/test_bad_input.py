@@ -171,6 +171,7 @@ TABLE: dict[str, tuple[Callable[[], object], type[RegardError], str]] = {
     "torch key padding of numbers": (lambda: Mask.from_torch_key_padding(torch.ones(2, 5)), MaskError, "a mask must be boolean, True = padding: got torch.float32"),
     "two masks": (lambda: attend(X, Y, Y, mask=Mask.padding([3, 5]) & Mask.padding([3, 5, 5])), MaskError, "two masks do not fit each other: got [2, 1, 5] and [3, 1, 5]"),
     "no lengths": (lambda: Mask.padding(None), MaskError, "lengths: got None; expected whole numbers"),
+    "half a window behind": (lambda: Mask.window(1, 1.5), ConfigError, "window: got before=1, after=1.5"),
     "half a window": (lambda: Mask.window(1.5), ConfigError, "window: got before=1.5"),
     "mask vector": (lambda: Mask.of(torch.ones(5, dtype=torch.bool)), MaskError, "a mask needs an axis of queries and one of keys"),
     "mask list": (lambda: attend(X, Y, Y, mask=[True]), MaskError, "mask: got list; expected a Mask, or a boolean tensor"),  # type: ignore[arg-type]

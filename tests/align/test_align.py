@@ -249,3 +249,28 @@ def test_history_reaches_the_alignment_inside(make: Callable[[], Align]) -> None
         row = layer(query[:, t : t + 1], keys, keys, previous=previous, step=t).weights
         previous = row[:, 0]
         torch.testing.assert_close(row[:, 0], whole[:, t])
+
+
+@every_align
+def test_the_default_device_plays_no_part(name: str) -> None:
+    align, scores, mask = MAKE[name]().eval(), torch.randn(2, 3, 6), torch.rand(2, 3, 6) < 0.7
+    expected = _weights(align, scores, mask)
+    with torch.device("meta"):  # a tensor that is made without a device of its own is there, and has no numbers
+        assert torch.equal(_weights(align, scores, mask), expected)
+
+
+@every_align
+@pytest.mark.filterwarnings("ignore:Anomaly Detection has been enabled")
+def test_an_empty_row_makes_no_nan_on_the_way(name: str) -> None:
+    scores = torch.tensor([[1.0, 2.0, 3.0, 4.0]] * 2, requires_grad=True)
+    mask = torch.tensor([[True, True, False, True], [False] * 4])
+    with torch.autograd.detect_anomaly():
+        weights = _weights(MAKE[name](), scores, mask)
+        if weights.requires_grad:
+            weights.square().sum().backward()
+
+
+def test_scores_up_to_an_eighth_of_the_largest_number_stay_as_they_are() -> None:
+    scores = torch.tensor([[4.2e37, 4.1e37, -4.2e37]])
+    assert torch.equal(masked_scores(scores, None)[0], scores)
+    assert softmax(scores).tolist() == [[1.0, 0.0, 0.0]]

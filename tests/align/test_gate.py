@@ -2,9 +2,11 @@
 
 import math
 
+import pytest
 import torch
 
 from regard.align import Sigmoid, sigmoid
+from regard.base import ShapeError
 
 
 def test_each_key_is_judged_alone() -> None:
@@ -34,3 +36,9 @@ def test_a_mask_that_allows_everything_changes_nothing() -> None:
         results.append((weights, torch.autograd.grad(weights.sum(), scores)[0]))
     assert torch.equal(results[0][0], results[1][0])
     assert torch.equal(results[0][1], results[1][1])
+
+
+def test_no_keys_are_refused() -> None:
+    for mask in (None, torch.ones(3, 0, dtype=torch.bool)):
+        with pytest.raises(ShapeError, match=r"there are no keys to align: got \[2, 3, 0\]"):
+            sigmoid(torch.zeros(2, 3, 0), mask)

@@ -250,5 +250,25 @@ def test_a_new_forward_takes_the_edge_form_away() -> None:
         def align_edges(self, scores: Tensor, segments: Segments, mask: Tensor | None = None) -> Alignment:
             return Alignment(super().align_edges(scores, segments, mask).weights / 2)
 
-    assert (Halved.has_edge_form, Both.has_edge_form, Softmax.has_edge_form) == (False, True, True)
+    class Named(Softmax):
+        """Neither is new, so both are those of the softmax."""
+
+    kinds = (Halved, Both, Softmax, Named)
+    assert [kind.has_edge_form for kind in kinds] == [False, True, True, True]
     torch.testing.assert_close(Both().on_edges(torch.zeros(2), random_segments(2, 1)).weights, torch.full((2,), 0.25))
+
+
+def test_equal_scores_of_many_edges_take_the_first() -> None:
+    segments = random_segments(2000, 5)
+    kept = TopK(3).on_edges(torch.zeros(2, 2000), segments).weights > 0
+    for row in range(5):
+        members = segments.rows == row
+        assert kept[:, members].int().tolist() == [[1] * 3 + [0] * (int(members.sum()) - 3)] * 2
+
+
+@every_align
+def test_the_default_device_plays_no_part(name: str) -> None:
+    align, segments, scores = MAKE[name](), random_segments(30, 8), torch.randn(2, 30)
+    expected = align.on_edges(scores, segments).weights
+    with torch.device("meta"):  # a tensor that is made without a device of its own is there, and has no numbers
+        assert torch.equal(align.on_edges(scores, segments).weights, expected)

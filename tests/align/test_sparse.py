@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regard.align import Entmax, Sparsemax, entmax, softmax, sparsemax
-from regard.base import ConfigError
+from regard.align import Entmax, Segments, Sparsemax, entmax, softmax, sparsemax
+from regard.align.segment import ROWS
+from regard.base import ConfigError, ShapeError
 
 PAIRS = {
     "sparsemax": (sparsemax, published.sparsemax),
@@ -169,3 +170,21 @@ def test_a_learnt_alpha_near_one_in_half_precision(dtype: torch.dtype) -> None:
     torch.testing.assert_close(weights.float().sum(-1), torch.ones(3), atol=0.02, rtol=0)
     weights.square().sum().backward()
     assert torch.isfinite(align.theta.grad)
+
+
+def test_scores_without_heads_do_not_meet_an_alpha_for_each() -> None:
+    align = Entmax(1.5, learned=True, num_heads=4)
+    for shape in ((5, 5), (3, 5, 5)):
+        with pytest.raises(ShapeError, match=r"an alpha for each head: got .*; expected \[\.\.\., 4, q, k\]"):
+            align(torch.zeros(shape))
+
+
+def test_the_support_is_what_has_weight() -> None:
+    """Quarters are exact numbers, and many rows have a key just at the threshold, whose weight is exactly zero."""
+    rows = torch.cartesian_prod(*[torch.arange(-6, 1) / 4] * 3)
+    rows = rows - rows.amax(-1, keepdim=True)
+    weights = sparsemax(rows)
+    assert torch.equal(ROWS.simplex_support(rows), weights > 0)
+    segments = Segments(torch.arange(len(rows)).repeat_interleave(3), len(rows))
+    assert torch.equal(segments.simplex_support(rows.flatten()), weights.flatten() > 0)
+    assert (rows[weights == 0] > -1).any()

@@ -287,3 +287,28 @@ def test_a_window_beyond_all_numbers_is_none(impl: str) -> None:
             attend(x, x, x, score=score, mask=m, need_weights=False, impl=impl).context for m in (mask, same)
         )
         torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("mask", ALL.values(), ids=ALL)
+@pytest.mark.parametrize("rows", [None, torch.tensor([2, 0])], ids=["all", "rows"])
+def test_a_mask_goes_to_the_device_that_is_asked_for(mask: Mask, rows: Tensor | None) -> None:
+    here = mask.dense(3, 4, rows=rows)
+    elsewhere = mask.dense(3, 4, device="meta", rows=rows)
+    assert (elsewhere.device.type, elsewhere.shape) == ("meta", here.shape)
+    assert mask.to_torch_attention(3, 4, device="meta").device.type == "meta"
+    with torch.device("meta"):  # the default; a tensor that is made without a device of its own is there
+        assert torch.equal(mask.dense(3, 4, device="cpu", rows=rows), here)
+
+
+def test_key_padding_goes_to_the_device_that_is_asked_for() -> None:
+    assert Mask.padding([2, 0]).to_torch_key_padding(3, device="meta").device.type == "meta"
+
+
+@pytest.mark.parametrize("lead", [(), (2,), (2, 3)], ids=str)
+def test_segments_of_any_number_of_batch_axes(lead: tuple[int, ...]) -> None:
+    queries, keys = torch.randint(3, (*lead, 4)), torch.randint(3, (*lead, 6))
+    dense = Mask.segment(queries, keys).dense(4, 6)
+    assert torch.equal(dense, queries.unsqueeze(-1) == keys.unsqueeze(-2))
+    assert torch.equal(Mask.segment(queries).dense(4, 4), queries.unsqueeze(-1) == queries.unsqueeze(-2))
+    with pytest.raises(MaskError, match="segment numbers do not fit: got 4 queries and 6 keys; expected 6 and 4"):
+        Mask.segment(queries, keys).dense(6, 4)

@@ -399,6 +399,10 @@ def test_a_mask_of_another_size() -> None:
         search(Hashed(4), [0], coverage_penalty=0.2, source_mask=torch.ones(1, 9, dtype=torch.bool))
     with pytest.raises((ShapeError, TypeError)):  # the import hook may be faster
         search(Hashed(4), [0], source_mask=torch.ones(2, 4, dtype=torch.bool))
+    with pytest.raises((ShapeError, TypeError)):
+        search(Hashed(4), [0], source_mask=torch.ones(1, 4))
+    with pytest.raises((ShapeError, TypeError)):
+        search(Hashed(4), [0], source_mask=torch.ones(1, dtype=torch.bool))
 
 
 @pytest.mark.parametrize("size", [12, 37, 64, 1000])
@@ -424,3 +428,68 @@ def test_a_large_vocabulary_is_searched_alike(options: dict[str, Any], monkeypat
     monkeypatch.setattr(beam, "_grown_by_groups", lambda *args: calls.append(1) or grown(*args))
     assert search(model, sentences, beams=3, **options) == expected
     assert calls
+
+
+@pytest.mark.parametrize("nbest", [3, 40])
+def test_the_best_of_both_is_as_if_sorted(nbest: int) -> None:
+    """By group, then by score; of equals the earlier one, which Python's sort keeps too."""
+
+    def ends(count: int) -> beam._Ends:
+        scores = torch.randint(3, (2, count)).double()
+        numbers = [torch.randint(99, (2, count)) for _ in range(3)]
+        return beam._Ends(scores, -scores, *numbers, torch.randint(3, (2, count)))
+
+    def rows(some: beam._Ends, sentence: int) -> list[tuple[float, ...]]:
+        return list(zip(*(part[sentence].tolist() for part in some), strict=True))
+
+    old, new = ends(nbest), ends(50)
+    merged = old.merge(new)
+    for sentence in range(2):
+        every = [end for some in (old, new) for end in rows(some, sentence)]
+        assert rows(merged, sentence) == sorted(every, key=lambda end: (end[-1], -end[0]))[:nbest]
+
+
+def test_candidates_that_go_on_keep_their_order() -> None:
+    token = torch.randint(3, (4, 60))
+    log_prob = -torch.arange(60.0).expand(4, 60)
+    rules = beam._Rules(EOS, 30, 1, 0, 0.0, 0.0, 0, frozenset())
+    live = beam._Candidates(log_prob, torch.arange(60).expand(4, 60), token).unfinished(rules)
+    for row, places in zip(token.tolist(), live.origin.tolist(), strict=True):
+        assert places == [place for place, word in enumerate(row) if word != EOS][:30]
+    assert torch.equal(live.log_prob, -live.origin.float())
+    assert (live.token != EOS).all()
+
+
+@pytest.mark.parametrize("size", [65, 70, 79])
+def test_the_last_token_of_the_last_group_counts_once(size: int) -> None:
+    log_probs = torch.randn(3, size)
+    log_probs[:, -1] = 9.0
+    found = beam._grown_by_groups(torch.zeros(3), log_probs, torch.arange(3).unsqueeze(1), 4)
+    expected = log_probs.topk(4, dim=1)
+    assert torch.equal(found.log_prob, expected.values)
+    assert torch.equal(found.token, expected.indices)
+
+
+@pytest.mark.parametrize("dead", [[0], [1], [2], [0, 2], [0, 1, 2]], ids=str)
+@pytest.mark.parametrize("beams", [1, 2, 3])
+def test_a_stuck_sentence_stops_alone(dead: list[int], beams: int) -> None:
+    class Stops(Hashed):
+        """After one word there is nothing in the sentences that are dead."""
+
+        def step(self, tokens: Tensor, state: dict[str, Any]) -> Step:
+            logits, inner, weights = super().step(tokens, state["inner"])
+            stops = torch.isin(state["sentence"], torch.tensor(dead)) & (tokens != BOS)
+            return Step(logits.masked_fill(stops.unsqueeze(1), -math.inf), {**state, "inner": inner}, weights)
+
+    def run_of(sentences: list[int]) -> list[list[Hypothesis]]:
+        numbers = torch.tensor(sentences)
+        state = {"inner": State(numbers), "sentence": numbers}
+        options = {"bos": BOS, "eos": EOS, "max_steps": 5, "min_steps": 2, "beams": beams, "forbidden": [BOS]}
+        return beam_search(Stops(5, sharpness=2.0), state, batch=len(sentences), nbest=2, **options)
+
+    for sentence, hypotheses in enumerate(run_of([0, 1, 2])):
+        assert run_of([sentence]) == [hypotheses]
+        assert any(hypothesis.finished for hypothesis in hypotheses) or sentence in dead
+        if sentence in dead:
+            lengths = [(len(hypothesis.tokens), hypothesis.finished) for hypothesis in hypotheses]
+            assert lengths == [(1, False)] * min(beams, 2)

@@ -70,3 +70,14 @@ def test_alone_and_alike() -> None:
 def test_what_makes_no_sense(options: dict[str, float], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         consensus([one([4], -1.0)], **options)  # type: ignore[arg-type]
+
+
+def test_up_to_four_words_at_a_time_unless_told() -> None:
+    alike = (2 * 4 / 10 + 2 * 3 / 8 + 2 * 2 / 6 + 2 * 1 / 4) / 4  # of five words the first four
+    for each in consensus([one([4, 5, 6, 7, 8], -1.0), one([4, 5, 6, 7, 9], -1.0)]):
+        assert each.score == pytest.approx((1 + alike) / 2)
+
+
+def test_single_words_alone_may_count() -> None:
+    same, turned = consensus([one([4, 5, 6], -1.0), one([6, 5, 4], -1.0)], order=1)
+    assert same.score == turned.score == 1.0

@@ -212,3 +212,26 @@ def test_errors_of_the_model_are_clear(search: Any) -> None:
 @SEARCHES
 def test_no_sentences(search: Any) -> None:
     assert search(Fixed(Step(HIDDEN, None)), None, batch=0, bos=0, eos=1, max_steps=3) == []
+
+
+@SEARCHES
+def test_the_default_device_plays_no_part(search: Any) -> None:
+    model, options = Sharing(True), {"batch": 3, "bos": 0, "eos": 1, "max_steps": 6, "min_steps": 2, "forbidden": [3]}
+
+    def run() -> Any:
+        seeded = {"generator": torch.Generator().manual_seed(1)} if search is sample else {}
+        return search(model, model.start([11, 5, 7]), **options, **seeded)
+
+    expected, start = run(), model.start([11, 5, 7])
+    model.start = lambda sentences: start  # type: ignore[method-assign]
+    with torch.device("meta"):  # a tensor that is made without a device of its own is there, and has no numbers
+        assert run() == expected
+
+
+@SEARCHES
+def test_the_least_number_of_steps_may_be_the_most(search: Any) -> None:
+    model = Sharing(True)
+    several = search(model, model.start([11, 5, 7]), batch=3, bos=0, eos=1, min_steps=4, max_steps=4)
+    for hypotheses in several:
+        [hypothesis] = hypotheses if isinstance(hypotheses, list) else [hypotheses]
+        assert hypothesis.length == 4

@@ -142,7 +142,8 @@ class MemN2N(nn.Module):
         allowed = torch.cat([allowed[:, :slots], (count > 0).unsqueeze(1)], 1)
         bias = F.pad(count.clamp(min=1).to(state.dtype).log()[:, None, None], (slots, 0))
         padded = [[F.pad(memory, (0, 0, 0, 1)) for memory in part] for part in (keys, values)]
-        return self.hops(state, *padded, mask=Mask.of(allowed.unsqueeze(1)), bias=bias, linear=linear)
+        answered: Tensor = self.hops(state, *padded, mask=Mask.of(allowed.unsqueeze(1)), bias=bias, linear=linear)
+        return answered
 
     def _encode(self, bags: Float[Tensor, "*b c r"], tables: list[Tensor]) -> list[Tensor]:
         """Vectors [*b d] of the bags, by each of the tables; all tables are one product."""
