@@ -85,7 +85,10 @@ def test_evaluate_a_text_file(run: Path, tmp_path: Path, capsys: pytest.CaptureF
         (("the", "--file", "x"), "text and --file exclude each other. Try: give one of them."),
         (("the", "--draw", "x.bmp"), "--draw: unknown picture format: got '.bmp'; expected one of .png, .pdf, .svg"),
         (("the", "--tokens", "0"), "max_tokens: got 0; expected 1 or more"),
-        (("the", "--temperature", "-1"), "temperature: got -1.0; expected more than 0. Try: greedy is the limit at 0."),
+        (
+            ("the", "--temperature", "-1"),
+            "temperature: got -1.0; expected more than 0. Try: use greedy, which is the limit at 0.",
+        ),
     ],
 )
 def test_wrong_input(run: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], words: str) -> None:

@@ -147,7 +147,7 @@ MISTAKES = {  # a command, and what it says; {here} is the folder where it runs
     "translate run hello --heatmap png": "--heatmap: unknown picture format: got ''; expected one of .png, .pdf, .svg",
     "trian bahdanau/plain_en_fr": f"there is no such command: got 'trian'; expected one of {', '.join(VERBS)}. "
     "Did you mean 'train'?",
-    "list attention": "no recipe matches: got attention. Did you mean 'translation'?",
+    "list translatoin": "no recipe matches: got translatoin. Did you mean 'translation'?",
     "show everything": "there is no recipe 'everything'. Try: run `regard list` to see them all.",
     # reports and pictures
     "report run --split tst": "unknown split: got 'tst'; expected one of train, valid, test, newstest2014. "
