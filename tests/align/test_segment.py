@@ -259,7 +259,11 @@ def test_a_new_forward_takes_the_edge_form_away() -> None:
         def align_edges(self, scores: Tensor, segments: Segments, mask: Tensor | None = None) -> Alignment:
             return Alignment(super().align_edges(scores, segments, mask).weights / 2)
 
-    assert (Halved.has_edge_form, Both.has_edge_form, Softmax.has_edge_form) == (False, True, True)
+    class Named(Softmax):
+        """Neither is new, so both are those of the softmax."""
+
+    kinds = (Halved, Both, Softmax, Named)
+    assert [kind.has_edge_form for kind in kinds] == [False, True, True, True]
     torch.testing.assert_close(Both().on_edges(torch.zeros(2), random_segments(2, 1)).weights, torch.full((2,), 0.25))
 
 

@@ -468,3 +468,28 @@ def test_the_last_token_of_the_last_group_counts_once(size: int) -> None:
     expected = log_probs.topk(4, dim=1)
     assert torch.equal(found.log_prob, expected.values)
     assert torch.equal(found.token, expected.indices)
+
+
+@pytest.mark.parametrize("dead", [[0], [1], [2], [0, 2], [0, 1, 2]], ids=str)
+@pytest.mark.parametrize("beams", [1, 2, 3])
+def test_a_stuck_sentence_stops_alone(dead: list[int], beams: int) -> None:
+    class Stops(Hashed):
+        """After one word there is nothing in the sentences that are dead."""
+
+        def step(self, tokens: Tensor, state: dict[str, Any]) -> Step:
+            logits, inner, weights = super().step(tokens, state["inner"])
+            stops = torch.isin(state["sentence"], torch.tensor(dead)) & (tokens != BOS)
+            return Step(logits.masked_fill(stops.unsqueeze(1), -math.inf), {**state, "inner": inner}, weights)
+
+    def run_of(sentences: list[int]) -> list[list[Hypothesis]]:
+        numbers = torch.tensor(sentences)
+        state = {"inner": State(numbers), "sentence": numbers}
+        options = {"bos": BOS, "eos": EOS, "max_steps": 5, "min_steps": 2, "beams": beams, "forbidden": [BOS]}
+        return beam_search(Stops(5, sharpness=2.0), state, batch=len(sentences), nbest=2, **options)
+
+    for sentence, hypotheses in enumerate(run_of([0, 1, 2])):
+        assert run_of([sentence]) == [hypotheses]
+        assert any(hypothesis.finished for hypothesis in hypotheses) or sentence in dead
+        if sentence in dead:
+            lengths = [(len(hypothesis.tokens), hypothesis.finished) for hypothesis in hypotheses]
+            assert lengths == [(1, False)] * min(beams, 2)

@@ -129,3 +129,13 @@ def test_bad_settings(options: dict[str, Any], text: str) -> None:
 def test_of_equal_tokens_the_first_are_kept() -> None:
     kept = truncate(torch.zeros(2, 1024), top_p=0.25) > -math.inf
     assert torch.equal(kept, (torch.arange(1024) < 256).expand(2, -1))
+
+
+@pytest.mark.parametrize("options", [{"top_k": 3}, {"top_p": 0.6}, {"top_k": 4, "top_p": 0.8}], ids=str)
+def test_rows_are_cut_alone_whatever_axes_come_first(options: dict[str, Any]) -> None:
+    scores = torch.randn(2, 5, 7)
+    cut = truncate(scores, **options)
+    for sentence in range(2):
+        assert torch.equal(truncate(scores[sentence], **options), cut[sentence])
+        for row in range(5):
+            assert torch.equal(truncate(scores[sentence, row], **options), cut[sentence, row])
