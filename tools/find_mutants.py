@@ -7,12 +7,15 @@ definitions at the top of a file, and the first value of a variable: without the
 import ast
 import itertools
 import re
+import tomllib
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+EQUIVALENT = ROOT / "tools" / "equivalent_mutants.toml"
 MUTATED = ("src/regard/align/*.py", "src/regard/attention/mask.py", "src/regard/decode/*.py")
 COMPARED: dict[type[ast.cmpop], tuple[str, tuple[str, ...]]] = {
     ast.Lt: ("<", ("<=", ">=")), ast.LtE: ("<=", ("<", ">")), ast.Gt: (">", (">=", "<=")), ast.GtE: (">=", (">", "<")),
@@ -291,3 +294,12 @@ def find_mutants() -> list[Mutant]:
     """All mutants of all files."""
     files = sorted(path for pattern in MUTATED for path in ROOT.glob(pattern))
     return [one for path in files for one in Finder(str(path.relative_to(ROOT)), path.read_text()).mutants.values()]
+
+
+def equivalent_mutants(pool: Sequence[Mutant]) -> dict[str, str]:
+    """The reasons by key. An entry that is no mutant of today's code is an error."""
+    entries = tomllib.loads(EQUIVALENT.read_text()).get("mutant", [])
+    reasons = {f"{e['file']} {e['function']}: {e['before']} → {e['after']}": str(e["reason"]) for e in entries}
+    if stale := sorted(set(reasons) - {mutant.key for mutant in pool}):
+        raise SystemExit(f"{EQUIVALENT.name} lists what is not a mutant any more:\n" + "\n".join(stale))
+    return reasons

@@ -30,7 +30,6 @@ import signal
 import sys
 import tempfile
 import time
-import tomllib
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -46,13 +45,12 @@ import jaxtyping  # noqa: F401
 import pytest
 import torch
 import torch._dynamo
-from find_mutants import MUTATED, ROOT, Mutant, find_mutants
+from find_mutants import MUTATED, ROOT, Mutant, equivalent_mutants, find_mutants
 from tqdm import tqdm
 
 TESTS = ("tests/align/*.py", "tests/decode/*.py", "tests/attention/test_mask.py", "tests/attention/test_attention.py",
          "tests/attention/test_edges.py", "tests/attention/test_dispatch.py", "tests/attention/test_fused.py",
          "tests/test_properties.py", "tests/test_bad_input.py")  # fmt: skip
-EQUIVALENT = ROOT / "tools" / "equivalent_mutants.toml"
 MAY_SURVIVE = 0.10  # of those that count
 MODES = {  # most mutants die in the first one, which takes a third of the time
     "plain": ("-m", "not gpu and not slow"),
@@ -84,15 +82,6 @@ class Verdict(NamedTuple):
     killed: bool
     by: str
     seconds: float
-
-
-def equivalent_mutants(pool: Sequence[Mutant]) -> dict[str, str]:
-    """The reasons by key. An entry that is no mutant of today's code is an error."""
-    entries = tomllib.loads(EQUIVALENT.read_text()).get("mutant", [])
-    reasons = {f"{e['file']} {e['function']}: {e['before']} → {e['after']}": str(e["reason"]) for e in entries}
-    if stale := sorted(set(reasons) - {mutant.key for mutant in pool}):
-        raise SystemExit(f"{EQUIVALENT.name} lists what is not a mutant any more:\n" + "\n".join(stale))
-    return reasons
 
 
 # ── which tests go through a line ───────────────────────────────────────────────────────────────────────────────────
