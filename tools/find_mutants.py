@@ -161,7 +161,7 @@ class Finder:
         for statement in node.body:
             self.walk(statement)
         for stack in (self.names, self.messages, self.bound):
-            stack.pop()  # type: ignore[attr-defined]
+            stack.pop()
 
     # statements
 

@@ -188,3 +188,9 @@ def test_the_support_is_what_has_weight() -> None:
     segments = Segments(torch.arange(len(rows)).repeat_interleave(3), len(rows))
     assert torch.equal(segments.simplex_support(rows.flatten()), weights.flatten() > 0)
     assert (rows[weights == 0] > -1).any()
+
+
+def test_a_learnt_alpha_is_not_read() -> None:
+    """Numbers on the meta device cannot be read, nor can those of a graph that is being captured."""
+    align = Entmax(1.5, learned=True, num_heads=3).to("meta")
+    assert align(torch.zeros(2, 3, 4, 5, device="meta")).weights.shape == (2, 3, 4, 5)

@@ -12,6 +12,8 @@ from regard.base import ConfigError
 from regard.data import Batches, DataError, Pair, TokenBatches
 from regard.data.captions import CaptionBatches
 from regard.data.pictures import RowBatches
+from regard.data.streams import StreamBatches
+from regard.data.text_batches import TextBatches
 
 
 def pairs(count: int, *, seed: int) -> list[Pair]:
@@ -27,6 +29,11 @@ def captions(pictures: int, *, seed: int) -> list[Pair]:
     return [([int(n)], random.integers(4, 99, random.integers(1, 20)).tolist()) for n in random.permutation(rows)]
 
 
+def texts(count: int, *, seed: int) -> list[tuple[list[int], ...]]:
+    """Pairs of texts."""
+    return [tuple(pair) for pair in pairs(count, seed=seed)]
+
+
 CASES: dict[str, Callable[..., Batches[Any]]] = {
     "tokens": lambda **o: TokenBatches(pairs(300, seed=1), max_tokens=400, seed=3, **o),
     "tokens, pairs": lambda **o: TokenBatches(pairs(101, seed=2), batch_size=20, seed=0, **o),
@@ -36,13 +43,16 @@ CASES: dict[str, Callable[..., Batches[Any]]] = {
     "tokens, no <eos>": lambda **o: TokenBatches(captions(50, seed=6), batch_size=9, seed=8, source_eos=False, **o),
     "captions": lambda **o: CaptionBatches(captions(123, seed=7), batch_size=17, captions=3, seed=2, **o),
     "captions, fitted": lambda **o: CaptionBatches(captions(61, seed=8), batch_size=24, captions=2, seed=9, fit=8, **o),
+    "texts": lambda **o: TextBatches(texts(120, seed=9), [n % 3 for n in range(120)], batch_size=11, seed=3, **o),
+    "texts, fitted": lambda **o: TextBatches(texts(70, seed=10), [0] * 70, batch_size=16, seed=2, fit=8, **o),
+    "streams": lambda **o: StreamBatches(np.arange(4, 500), streams=7, length=9, seed=5, **o),
     "rows": lambda **o: RowBatches(103, batch_size=16, seed=4, **o),
     "rows, small": lambda **o: RowBatches(5, batch_size=13, seed=1, **o),
 }
 
 
 class Recorded(NamedTuple):
-    """What the three separate classes of commit bc17427 gave out: hashes, and a state with what followed it."""
+    """What earlier versions gave out (rows, tokens and captions: commit bc17427): hashes, a state, what followed it."""
 
     shares: tuple[str, str, str]  # of 90 batches: rank 0 of 1, rank 0 of 3, rank 2 of 3
     state: dict[str, Any]  # after 37 batches
@@ -89,6 +99,21 @@ RECORDED = {
         ("7d10ef898497bf56", "5e312d9740d72732", "cfbcf6c939cb76fa"),
         {"epoch": 6, "position": 1, "seed": 9, "data": "0d1524b335598867"},
         "a8e9dd1913474395",
+    ),
+    "texts": Recorded(
+        ("29e63555ba9392ab", "e664ec6cb759cab0", "25af4bceb4048afe"),
+        {"epoch": 3, "position": 4, "seed": 3, "data": "d4ad9e6ed50ba8f0", "batch_size": 11},
+        "1f56324369fb7794",
+    ),
+    "texts, fitted": Recorded(
+        ("16de10c6f123bed7", "8300401d2ae0bdc8", "74a303b68f371d1b"),
+        {"epoch": 7, "position": 2, "seed": 2, "data": "afdeef51df5d90ba", "batch_size": 16},
+        "a68aeb57829ba613",
+    ),
+    "streams": Recorded(
+        ("a63138b7dae020b8", "29a03a16e52277f5", "72550423b7a6dafc"),
+        {"epoch": 4, "position": 5, "seed": 5, "data": "9292eb876b99d16a", "streams": 7, "length": 9},
+        "c1ff2361084d6484",
     ),
     "rows": Recorded(
         ("70aff26b7493de47", "fb8a1a409639355c", "a08ece349f0b31d0"),

@@ -23,8 +23,8 @@ def test_a_display_fits_together(name: str) -> None:
 
 
 def test_tasks_are_told_apart() -> None:
-    for field in ("task", "config", "verb"):
-        assert len({getattr(entry, field) for entry in TASKS.values()}) == len(TASKS)
+    for fields in (("task",), ("config",), ("verb", "inputs")):  # pictures and texts are both classified
+        assert len({tuple(getattr(entry, field) for field in fields) for entry in TASKS.values()}) == len(TASKS)
 
 
 def test_what_is_not_said_has_a_default() -> None:
