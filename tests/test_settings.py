@@ -16,7 +16,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent / "recipes"))
 
-from sizes import WORDS, few_pictures, tiny
+from sizes import WORDS, few_pictures, few_texts, tiny
 
 from regard.base import RegardError, from_json, override, to_json
 from regard.base.ranges import Range
@@ -31,6 +31,7 @@ from regard.tasks import (
     Generation,
     GlimpseSettings,
     LanguageModelling,
+    QuestionAnswering,
     Search,
     Translation,
     translate_texts,
@@ -214,6 +215,12 @@ def tried(recipe: Recipe, settings: list[str]) -> None:
         task = LanguageModelling(recipe.task, splits={"train": " ".join(WORDS), "valid": "word1", "test": "word2"})
     elif recipe.entry.name == "translation":
         task = Translation(recipe.task, codecs=(LANGUAGE, LANGUAGE))
+    elif recipe.entry.name == "text_classification":
+        task = few_texts(recipe)
+    elif recipe.entry.name == "question_answering":
+        task = QuestionAnswering(recipe.task, Vocabulary(WORDS))
+    elif recipe.entry.name == "algorithmic":
+        task = build_task(recipe)
     else:
         task = few_pictures(recipe)
     torch.manual_seed(recipe.train.seed)

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard.base import ConfigError, RegardError, followed, inside, read_json, write_atomically
+from regard.base import ConfigError, RegardError, followed, inside, read_json, shown, write_atomically
 from regard.data import (
     PAD,
     SPECIALS,
@@ -49,7 +49,7 @@ def check_vectors(name: str) -> None:
     known = [each for each, dataset in DATASETS.items() if dataset.kind == VECTORS]
     if name not in known:
         cure = "name a file by task.vectors_file=PATH"
-        raise ConfigError("task.vectors", got=repr(name), expected=f"one of {', '.join(known)}", cure=cure)
+        raise ConfigError("task.vectors", got=shown(name), expected=f"one of {', '.join(known)}", cure=cure)
 
 
 def read_dataset(name: str, *, seed: int, options: dict[str, bool]) -> Splits:
