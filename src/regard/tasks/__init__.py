@@ -22,7 +22,18 @@ from regard.tasks.prepared_texts import TextClassificationConfig
 from regard.tasks.question_answering import Answer, AnswerSettings, QuestionAnswering
 from regard.tasks.search import Prediction, Search, translate_texts
 from regard.tasks.story_questions import QuestionAnsweringConfig
-from regard.tasks.task import Batch, Evaluation, Example, Loss, Progress, StoredTask, Task, TaskEntry, TrainingBatches
+from regard.tasks.task import (
+    Batch,
+    CarriesState,
+    Evaluation,
+    Example,
+    Loss,
+    Progress,
+    StoredTask,
+    Task,
+    TaskEntry,
+    TrainingBatches,
+)
 from regard.tasks.text_classification import ClassifiedText, TextClassification, TextSettings
 from regard.tasks.translation import Translation, TranslationConfig, read_splits
 
@@ -49,6 +60,7 @@ __all__ = [
     "Caption",
     "Captioning",
     "CaptioningConfig",
+    "CarriesState",
     "Classification",
     "ClassificationConfig",
     "ClassifiedText",

@@ -95,6 +95,19 @@ class Task(Protocol):
         ...
 
 
+@runtime_checkable
+class CarriesState(Protocol):
+    """A task that hands something on from batch to batch, such as the state of a model of text."""
+
+    def carried(self) -> Mapping[str, Tensor]:
+        """Tensors that the loss of a batch leaves for the next one, always the same ones; a checkpoint keeps them."""
+        ...
+
+    def load_carried(self, tensors: Mapping[str, Tensor]) -> None:
+        """Takes over what `carried` gave before a training was stopped."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Example:
     """One element of a split, and what a model made of it."""
@@ -138,15 +151,6 @@ class StoredTask:
 
     def begin(self, model: torch.nn.Module) -> None:
         """Gives a new model what was learnt elsewhere, such as the weights of an encoder."""
-
-    # ── for the trainer ─────────────────────────────────────────────────────────────────────────────────────────────
-
-    def carried(self) -> Mapping[str, Tensor]:
-        """Tensors that the loss of a batch leaves for the next one, always the same ones; a checkpoint keeps them."""
-        return {}
-
-    def load_carried(self, tensors: Mapping[str, Tensor]) -> None:
-        """Takes over what `carried` gave before a training was stopped."""
 
     # ── for the API and the command line ────────────────────────────────────────────────────────────────────────────
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.tasks import Batch, Loss, Task
+from regard.tasks import Batch, CarriesState, Loss, Task
 from regard.train.averaging import RunningMean
 from regard.train.distributed import World
 from regard.train.mixed_precision import Masters
@@ -170,7 +170,7 @@ class CapturedStepper(Stepper):
 
 def carried(task: Task) -> dict[str, Tensor]:
     """What a task carries from batch to batch, such as the state of a model of text; nothing for most tasks."""
-    return dict(task.carried()) if hasattr(task, "carried") else {}
+    return dict(task.carried()) if isinstance(task, CarriesState) else {}
 
 
 @contextmanager

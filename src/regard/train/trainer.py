@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.base import ConfigError, RegardError
-from regard.tasks import Evaluation, Task
+from regard.tasks import CarriesState, Evaluation, Task
 from regard.train.averaging import RunningMean, mean_of
 from regard.train.checkpoint import (
     CheckpointError,
@@ -312,9 +312,8 @@ class Trainer:
                 what = f"the checkpoint of step {state['step']} has no running mean"
                 raise CheckpointError(what, cure="resume with the settings of the run")
             self.mean.load(files["mean"])
-        if "carried" in files:
-            stored: Any = self.task
-            stored.load_carried({name: tensor.to(self.world.device) for name, tensor in files["carried"].items()})
+        if "carried" in files and isinstance(self.task, CarriesState):
+            self.task.load_carried({name: tensor.to(self.world.device) for name, tensor in files["carried"].items()})
         self.step, self.best, self.saved = state["step"], state["best"], state["step"]
         self.evaluated = state["evaluated"]
         self.worse, self.reductions = state["worse"], state["reductions"]
