@@ -168,3 +168,10 @@ def test_nothing_to_draw_tells_what_there_is():
         loss_curves({"a": records(1)}, y="perplexity")
     with pytest.raises(ConfigError, match="use one of these keys: none"):
         loss_curves({"a": []})
+
+
+def test_steps_are_counted_in_whole_numbers():
+    shown = loss_curves({"a": records(1, 2)}).get_xticks()
+    assert all(float(tick).is_integer() for tick in shown)
+    seconds = [{"seconds": second, "kind": "train", "loss": 1.0} for second in (0.5, 1.0)]
+    assert not all(float(tick).is_integer() for tick in loss_curves({"a": seconds}, x="seconds").get_xticks())

@@ -132,7 +132,9 @@ def loss_curves(
             style = _style(place) | ({"linewidth": 1.0, "alpha": 0.75} if train and len(kinds) > 1 else {})
             handles[name] = ax.plot(*zip(*line, strict=True), marker=marker, markevery=every, **style)[0]
     ticker = require("matplotlib.ticker", extra="viz")
-    ax.xaxis.set_major_locator(ticker.MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+    places = [place for kinds in points.values() for line in kinds.values() for place, _ in line]
+    counted = all(float(place).is_integer() for place in places)
+    ax.xaxis.set_major_locator(ticker.MaxNLocator(6, steps=[1, 2, 2.5, 5, 10], integer=counted))  # no half steps
     ax.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: _short(value)))
     all_kinds = dict.fromkeys(kind for kinds in drawn.values() for kind in kinds)
     others = ", ".join(kind for kind in all_kinds if kind != "train")
