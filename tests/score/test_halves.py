@@ -77,7 +77,7 @@ def test_concatenation_lays_no_pairs() -> None:
 def test_wrong_widths_and_types() -> None:
     for kind in (GraphAdditive, Concatenation):
         with pytest.raises(
-            ShapeError, match=rf"keys has the wrong width: got 5; expected 4. Try: {kind.__name__}\(dim"
+            ShapeError, match=rf"keys has the wrong width: got 5; expected 4. Try: write {kind.__name__}\(dim"
         ):
             kind(4)(torch.zeros(2, 4), torch.zeros(3, 5))
         with pytest.raises(ShapeError, match="query has the wrong width: got 5; expected 4"):
