@@ -70,6 +70,8 @@ CUTS: list[tuple[str, list[str], str]] = [  # recipes, settings, reason; the fir
      ["task.batch_size=10", "task.encoder.size=64", "task.encoder.keep=false", "model.hidden_dim=256"],
      "256 captions a batch; all 8,000 pictures are decoded first, and for the frozen encoder encoded: views of 64×64 "
      "pixels have 2×2 places; they are not kept on disk, or the next record would read them in place of making them"),
+    ("*/smoke", [], "made for a CPU"),
+    ("*", ["task.batch_size=8"], "made for a GPU, so batches are large"),
 ]  # fmt: skip
 LIST_RECIPES = """
 import json, sys

@@ -56,6 +56,8 @@ def test_a_report_of_a_damaged_folder(gazing: api.Model, tmp_path: Path) -> None
     page = api.report([model], samples=0)
     assert "Updates" in page
     assert "Training" not in page.partition("</table>")[0]
+    (model.folder / "environment.json").write_text('{"processor": "A", "threads": "1"}')
+    assert "A, 1\u00a0thread<" in api.report([model], samples=0)
     (model.folder / "environment.json").write_text("[" * 100_000)
     with pytest.raises(
         RegardError, match=r"environment.json cannot be read: got brackets nested too .* Try: delete it"

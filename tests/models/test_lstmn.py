@@ -170,7 +170,7 @@ def test_any_score_and_any_alignment(score: str, align: str) -> None:
     hidden.sum().backward()
     assert torch.isfinite(hidden).all()
     assert model.to_gates.weight.grad is not None
-    placed = {"location", "location_aware", "local_monotonic", "local_predictive", "monotonic"}
+    placed = {"location", "location_aware", "local_monotonic", "local_predictive", "monotonic", "shift"}
     if align != "hard" and not {score, align} & placed:  # the first draws, the others count places on the tape
         cells = model(x[:, :2], model.initial_cells(2)).cells
         torch.testing.assert_close(model(x[:, 2:], cells).hidden, hidden[:, 2:], rtol=1e-4, atol=1e-5)

@@ -107,11 +107,12 @@ def optional_texts(kind: type, where: str = "") -> dict[str, Any]:
 
 def test_no_path_is_forgotten() -> None:
     """A new setting of this type is a path, or it is named here."""
-    known = {"encoder"}  # the name of an encoder
+    known = {"encoder", "vectors"}  # names of an encoder and of a set of word vectors
     kinds = [Recipe, *(paper.config for paper in MODELS.values()), *(kind.config for kind in TASKS.values())]
     named = {name for kind in kinds for name in optional_texts(kind)}
     inner = {name.rpartition(".")[2] for name in named} - known
-    assert inner == {"source_file", "target_file", "caption_file", "folder", "weights", "start"}
+    files = {f"{name}_file" for name in ("source", "target", "caption", "text", "train", "test", "stories", "vectors")}
+    assert inner == files | {"folder", "weights", "start"}
     assert path_settings(Recipe) == {"start"}
     for kind in kinds:
         marked = path_settings(kind)

@@ -543,7 +543,7 @@ def test_what_does_not_decay(tmp_path: Path) -> None:
     assert (kept["but"]["0.bias"] - before).abs().max() < 2e-3
     assert kept["all"]["0.weight"].equal(kept["but"]["0.weight"])
     with pytest.raises(
-        ConfigError, match=r"train.undecayed: got gaet; expected a part of a name such as 0.weight. Try: train"
+        ConfigError, match=r"train.undecayed: got gaet; expected a part of a name such as 0.weight. Try: write train"
     ):
         toy.run(tmp_path / "wrong", steps=1, undecayed=("gaet",))
 

@@ -91,6 +91,8 @@ class Shift(Align):
     tensor([[1., 0., 0.]])
     """
 
+    needs = ("previous",)
+
     def __init__(
         self,
         gate: float | Tensor = 0.5,

@@ -130,7 +130,7 @@ def _facts(model: Model, split: str, details: dict[str, Any], records: list[dict
     machine = read_json(path, cure="delete it") if path.exists() else {}
     processor = ", ".join(str(machine[key]) for key in ("processor", "threads") if key in machine)
     if "threads" in machine:
-        processor += "\u00a0thread" if machine["threads"] == 1 else "\u00a0threads"
+        processor += "\u00a0thread" if str(machine["threads"]) == "1" else "\u00a0threads"
     speed = ""
     if display.speed is not None and display.speed in details["figures"]:
         speed = f"{details['figures'][display.speed]:.0f} {display.figure(display.speed).label}"

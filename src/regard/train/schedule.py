@@ -15,7 +15,7 @@ def learning_rate(settings: Train, step: int, progress: float, reductions: int =
     [0.25, 1.0, 0.5]
     >>> [learning_rate(Train(lr=1.0, schedule="halving"), 1, progress) for progress in (0.4, 0.5, 0.7, 1.0)]
     [1.0, 0.5, 0.25, 0.0625]
-    >>> [learning_rate(Train(lr=1.0, schedule="halving", lead=0.2), 1, progress) for progress in (0.1, 0.5, 0.6)]
+    >>> [learning_rate(Train(lr=1.0, schedule="halving", lead=0.2), 1, progress) for progress in (0.1, 0.5, 0.65)]
     [0.5, 1.0, 0.5]
     """
     warm = min(1.0, step / settings.warmup) if settings.warmup else 1.0
