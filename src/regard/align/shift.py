@@ -91,7 +91,7 @@ class Shift(Align):
     tensor([[1., 0., 0.]])
     """
 
-    needs = ("previous",)
+    needs: tuple[str, ...] = ("previous",)
 
     def __init__(
         self,
