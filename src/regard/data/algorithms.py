@@ -30,7 +30,7 @@ class Sequences(NamedTuple):
     lengths: Int[Tensor, " b"]  # vectors, or items, of each sequence
 
     def take(self, rows: Any) -> "Sequences":
-        """Some of the sequences."""
+        """Selects some of the sequences, as an index selects rows."""
         return Sequences(*(tensor[rows] for tensor in self))
 
 

@@ -34,6 +34,15 @@ def read_text(path: Place) -> str:
     return text
 
 
+def strip_lines(text: str) -> str:
+    """The text without white space around its lines, as corpora of tokens have it.
+
+    >>> strip_lines(" a b \\n\\n c \\n")
+    'a b\\n\\nc\\n'
+    """
+    return "".join(f"{line.strip()}\n" for line in text.split("\n")[:-1])
+
+
 def cut_text(text: str, *, held_out: float = 0.05) -> dict[str, str]:
     """Splits a running text by position: the start for training, then a share for validation, the last for the test.
 

@@ -7,7 +7,7 @@ character-level Penn Treebank, with a space between all tokens.
 
 from regard.data.download import find
 from regard.data.sources import listed_sources
-from regard.data.units import read_text
+from regard.data.units import read_text, strip_lines
 from regard.datasets.dataset import Dataset
 
 LICENCE = "text of the Wall Street Journal, licensed by the LDC (LDC99T42); for research, not to be passed on"
@@ -25,12 +25,7 @@ f2148d96d82f827399b7e5040868a4541bd2d2612ebaf5a2ff213bc07fd74eb8   134062 ptb/pt
 def ptb() -> dict[str, str]:
     """The running text of each split; a line is a sentence, its words are parted by spaces."""
     texts = {split: read_text(find(SOURCES[f"ptb/ptb.{split}.txt.gz"])) for split in SPLITS}
-    return {split: _tidy(text) for split, text in texts.items()}
-
-
-def _tidy(text: str) -> str:
-    """The files have a space before and after each sentence, which is no part of it."""
-    return "".join(f"{line.strip()}\n" for line in text.split("\n")[:-1])
+    return {split: strip_lines(text) for split, text in texts.items()}
 
 
 DATASET = Dataset(

@@ -7,7 +7,7 @@ test.
 
 from regard.data.download import find
 from regard.data.sources import listed_sources
-from regard.data.units import read_text
+from regard.data.units import read_text, strip_lines
 from regard.datasets.dataset import Dataset
 
 LICENCE = "CC BY-SA 3.0; text of Wikipedia"
@@ -25,12 +25,7 @@ SOURCES = listed_sources(
 def wikitext2() -> dict[str, str]:
     """The running text of each split, its words parted by spaces."""
     texts = {split: read_text(find(SOURCES[f"wikitext2/wiki.{split}.tokens.xz"])) for split in SPLITS}
-    return {split: _tidy(text) for split, text in texts.items()}
-
-
-def _tidy(text: str) -> str:
-    """The files have a space before and after each line, which is no part of it."""
-    return "".join(f"{line.strip()}\n" for line in text.split("\n")[:-1])
+    return {split: strip_lines(text) for split, text in texts.items()}
 
 
 DATASET = Dataset(

@@ -42,7 +42,7 @@ class LSTMLanguageModel(LanguageModel):
         self.layers = nn.LSTM(config.embed_dim, config.hidden_dim, config.layers, batch_first=True, dropout=between)
 
     def initial_state(self, batch: int) -> LSTMState:
-        """Zeros."""
+        """The state before the first word: h and c are zero."""
         zeros = self.words.weight.new_zeros(batch, self.config.layers, self.config.hidden_dim)
         return LSTMState(zeros, zeros.clone())
 

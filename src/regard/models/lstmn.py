@@ -79,7 +79,7 @@ class LSTMN(nn.Module):
         self.to_gates = nn.Linear(input_dim + hidden_dim, 4 * hidden_dim)  # W (7): i, f, ĉ, o, as in torch
 
     def initial_cells(self, batch: int) -> Cells:
-        """Empty tapes."""
+        """The cells before the first word: tapes on which nothing is written yet."""
         tape = self.to_gates.weight.new_zeros(batch, self.tape, self.hidden_dim)
         written = torch.zeros(batch, self.tape, dtype=torch.bool, device=tape.device)
         return Cells(tape, tape.clone(), written, tape.new_zeros(batch, self.hidden_dim))

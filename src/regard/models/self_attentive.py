@@ -183,7 +183,7 @@ class DenseClassifier(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(self, matrix: Float[Tensor, "b r d"]) -> Float[Tensor, "b c"]:
-        """Logits of the classes."""
+        """Computes the logits of the classes from the matrix of a text, or of a pair."""
         hidden = torch.relu(self.hidden(self.dropout(matrix.flatten(1))))
         logits: Tensor = self.output(self.dropout(hidden))
         return logits
@@ -206,7 +206,7 @@ class PrunedClassifier(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(self, matrix: Float[Tensor, "b r d"]) -> Float[Tensor, "b c"]:
-        """Logits of the classes."""
+        """Computes the logits of the classes from the matrix of a text, or of a pair."""
         matrix = self.dropout(matrix)
         by_row = batched_dot(matrix, self.of_rows).flatten(1)
         by_column = batched_dot(matrix.mT, self.of_columns).flatten(1)

@@ -45,7 +45,7 @@ def babi_pe_ls() -> Recipe:
 
 
 def babi_joint() -> Recipe:
-    """All 20 tasks together."""
+    """One model learns all 20 tasks of bAbI together."""
     note = "20 tasks joint, 3 hops, PE LS RN"
     return _recipe(memn2n_joint(), "joint", 20 * KEPT, note, "12.4 (10 restarts)")
 

@@ -40,7 +40,7 @@ def smoke() -> Recipe:
 
 
 def imdb() -> Recipe:
-    """Film reviews, r = 30."""
+    """Reviews of films are classified from 30 hops."""
     return Recipe("self_attentive", IMDB_MODEL, IMDB, IMDB_TRAIN, "film reviews, r = 30")
 
 

@@ -23,6 +23,7 @@ from regard.data import RowBatches
 from regard.data.algorithms import PROBLEMS, NGrams, Problem, RepeatCopy, Sequences, Sort, optimal_bits
 from regard.data.pictures import Rows
 from regard.explanation import Explanation, Tape
+from regard.nn import device_of, evaluating
 from regard.tasks.display import Column, Display, EvaluationChart, Figure, Point
 from regard.tasks.inputs import checked_texts
 from regard.tasks.samples import evenly_by_size
@@ -233,16 +234,13 @@ class Algorithmic(StoredTask):
 
     def logits(self, model: nn.Module, sequences: Sequences, progress: Progress | None) -> Float[Tensor, "b t o"]:
         """What a model says about sequences, on the CPU."""
-        was_training, device, found = model.training, next(model.parameters()).device, []
-        model.eval()
-        try:
+        device, chunks = device_of(model), []
+        with evaluating(model):
             for inputs in torch.split(sequences.inputs, AT_ONCE):
-                found.append(model(inputs.to(device)).logits.float().cpu())
+                chunks.append(model(inputs.to(device)).logits.float().cpu())
                 if progress is not None:
-                    progress("sequences", sum(map(len, found)), len(sequences.inputs))
-        finally:
-            model.train(was_training)
-        return torch.cat(found)
+                    progress("sequences", sum(map(len, chunks)), len(sequences.inputs))
+        return torch.cat(chunks)
 
     # ── predictions ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -269,12 +267,9 @@ class Algorithmic(StoredTask):
     def compute(self, model: nn.Module, sequences: Sequences, source: str) -> Computed:
         """The answer to one sequence, with what the heads did."""
         steps = int(sequences.scored[0].nonzero().max()) + 1  # without what comes after the end
-        inputs, device = sequences.inputs[:, :steps], next(model.parameters()).device
-        was_training = model.training
-        model.eval()
-        with trace(model) as seen:
-            out = model(inputs.to(device))
-        model.train(was_training)
+        inputs = sequences.inputs[:, :steps]
+        with evaluating(model), trace(model) as seen:
+            out = model(inputs.to(device_of(model)))
         cut = Sequences(inputs, sequences.targets[:, :steps], sequences.scored[:, :steps], sequences.lengths)
         logits = out.logits.float().cpu()
         [answer], [right] = answers(logits, cut), answers(cut.targets - 0.5, cut)

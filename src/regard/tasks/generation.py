@@ -16,6 +16,7 @@ from regard.data import BOS, EOS, PAD, UNK, TextUnits
 from regard.decode import Hypothesis, Step, greedy, sample
 from regard.decode.sample import Temperature, TopK, TopP
 from regard.explanation import Explanation, Matrix
+from regard.nn import device_of, evaluating
 
 
 @dataclass(frozen=True)
@@ -55,11 +56,10 @@ def continue_text(model: nn.Module, text: str, units: TextUnits, how: Generation
     if by_sentence and "\n" in text:
         cure = "give one line, or train with task.context=stream"
         raise RegardError("this model reads one sentence at a time", got=f"{text.count(chr(10)) + 1} lines", cure=cure)
-    device, was_training = next(model.parameters()).device, model.training
+    device = device_of(model)
     start = BOS if by_sentence else EOS  # what the first token of a text follows
     prompt = [start, *units.stream(text).tolist()]
-    model.eval()
-    try:
+    with evaluating(model):
         last = prompt[-1]
         state = _initial_state(model)
         if len(prompt) > 1:
@@ -68,8 +68,6 @@ def continue_text(model: nn.Module, text: str, units: TextUnits, how: Generation
         ids = [*prompt, *best.tokens]
         written = units.decode(best.tokens)
         explanations = _explanations(model, ids, units, how, device)
-    finally:
-        model.train(was_training)
     between = "" if units.kind == "characters" or not text or text.endswith("\n") or not written else " "
     if units.kind == "words" and written:
         whole, between = units.decode(ids[1:]), ""

@@ -53,6 +53,7 @@ from regard.data import (
 )
 from regard.datasets import DATASETS, choose
 from regard.metrics.language import bits_per_character, cut_after, perplexity, perplexity_by_position
+from regard.nn import device_of, evaluating
 from regard.nn.loss import token_loss
 from regard.tasks.carried_state import CarriedState
 from regard.tasks.display import Column, Display, EvaluationChart, Figure, Point
@@ -241,14 +242,10 @@ class LanguageModelling(StoredTask):
         """Perplexity and bits per character of a split, or of a text file; every token is predicted exactly once."""
         how, (name, text) = settings or self.config.generation, self._named_text(split)
         text = self._first_lines(text, how.evaluated) if how.evaluated else text
-        was_training = model.training
-        model.eval()
-        try:
+        with evaluating(model):
             start = time.perf_counter()
             nats = self.token_nats(model, text, how, progress)
             seconds = time.perf_counter() - start
-        finally:
-            model.train(was_training)
         count = sum(map(len, nats))
         total = math.fsum(float(line.sum()) for line in nats)
         characters = self._characters(text, count)
@@ -270,7 +267,7 @@ class LanguageModelling(StoredTask):
 
     def token_nats(self, model: nn.Module, text: str, how: Generation, progress: Progress | None = None) -> list[Nats]:
         """−log p of each token, line by line in the order of the text."""
-        device = next(model.parameters()).device
+        device = device_of(model)
         if self.config.context == "sentence":
             pairs = list(self._pairs(text))
             lines: list[Nats] = [np.empty(0)] * len(pairs)

@@ -6,8 +6,7 @@ batch is a few look-ups, and all batches have one shape. A model takes stories [
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +22,7 @@ from regard.data import SPECIALS, Question, StoryBatches, typed_story
 from regard.data.pictures import IGNORE
 from regard.data.stories import EncodedStories, StoryRows, split_words
 from regard.explanation import Hops
+from regard.nn import device_of, evaluating
 from regard.tasks.display import Column, Display, EvaluationChart, Figure, Point
 from regard.tasks.inputs import checked_split
 from regard.tasks.samples import first_of_each
@@ -132,7 +132,7 @@ class QuestionAnswering(StoryQuestions, StoredTask):
     ) -> Evaluation:
         """Errors in percent: `error` is the mean over tasks, `error_N` that of task N; `failed` counts tasks."""
         stories, names = self.splits[checked_split(split, self.splits)], self.splits["train"].tasks
-        start, encoded = time.perf_counter(), self.on_device(split, _device(model))
+        start, encoded = time.perf_counter(), self.on_device(split, device_of(model))
         logits, weights = self._run(model, encoded, full, progress)
         answers = encoded.answers.cpu()
         wrong = (logits.argmax(-1) != answers).double()
@@ -165,7 +165,7 @@ class QuestionAnswering(StoryQuestions, StoredTask):
     ) -> tuple[Tensor, Tensor | None]:
         """Logits [n v] of all questions and, if they are wanted and there are any, weights [n hops m]; on the CPU."""
         parts, weights = [], []
-        with _judging(model):
+        with evaluating(model):
             for rows in torch.split(torch.arange(encoded.size, device=encoded.slots.device), _AT_ONCE):
                 asked = encoded.take(rows)
                 with trace(model, layers="*" if traced else "") as seen:
@@ -206,7 +206,7 @@ class QuestionAnswering(StoryQuestions, StoredTask):
         self, model: nn.Module, questions: Sequence[Question], settings: AnswerSettings | None = None
     ) -> list[list[Answer]]:
         """The same for questions as the splits have them."""
-        encoded = self.encoded(questions).to(_device(model))
+        encoded = self.encoded(questions).to(device_of(model))
         count = min((settings or AnswerSettings()).nbest, len(self.vocabulary))
         logits, weights = self._run(model, encoded, True, None)
         answers: list[list[Answer]] = []
@@ -277,21 +277,6 @@ def _remembered(question: Question, memories: int) -> list[int]:
 def _by_hop(seen: Trace) -> Any:
     """The weights of all layers, one after the other: [n hops m]."""
     return np.concatenate([record.weights for record in seen.values()], 1)
-
-
-def _device(model: nn.Module) -> torch.device:
-    return next(model.parameters()).device
-
-
-@contextmanager
-def _judging(model: nn.Module) -> Iterator[None]:
-    """The model in evaluation mode, and afterwards as it was."""
-    was_training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(was_training)
 
 
 TASK = TaskEntry(

@@ -9,8 +9,7 @@ else it gives and has is its own affair, but the task knows three names:
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +25,7 @@ from regard.data import TextBatch, TextBatches, evaluation_text_batches
 from regard.data.pictures import IGNORE
 from regard.data.text_batches import Ids
 from regard.explanation import Explanation, Matrix, Shading
+from regard.nn import device_of, evaluating
 from regard.tasks.display import Column, Display, Figure
 from regard.tasks.inputs import checked_split, checked_texts
 from regard.tasks.labels import label_details, label_figures
@@ -178,8 +178,8 @@ class TextClassification(PreparedTexts, StoredTask):
     def layers(self, model: nn.Module, prediction: ClassifiedText) -> list[Explanation]:
         """What the words of each text attend to, layer by layer, for models whose words attend to each other."""
         batch = evaluation_text_batches(self.encoded([[text] for text in prediction.source.split(" ||| ")]))[0]
-        with _judging(model), trace(model) as seen:
-            model(batch.texts.to(_device(model)), batch.lengths.to(_device(model)))
+        with evaluating(model), trace(model) as seen:
+            model(batch.texts.to(device_of(model)), batch.lengths.to(device_of(model)))
         explanations: list[Explanation] = []
         for name, record in seen.items():
             weights = np.asarray(record.weights)
@@ -190,7 +190,7 @@ class TextClassification(PreparedTexts, StoredTask):
         return explanations
 
     def choose(self, split: str, count: int) -> list[int]:
-        """Texts of all classes."""
+        """Choose texts of all classes, in turns."""
         return first_of_each(self.splits[checked_split(split, self.splits)].labels, count)
 
     def examples(self, model: nn.Module, split: str, numbers: Sequence[int]) -> list[Example]:
@@ -227,10 +227,10 @@ class TextClassification(PreparedTexts, StoredTask):
         hops: dict[int, list[np.ndarray]] | None = None,
     ) -> Tensor:
         """Logits [n 1 c] on the CPU; `hops` takes the weights [r k] of each text of each example, if given."""
-        device, done = _device(model), 0
+        device, done = device_of(model), 0
         logits = torch.zeros(len(examples), 1, len(self.classes))
         layer = getattr(model, "hop_layers", "") if hops is not None else ""
-        with _judging(model):
+        with evaluating(model):
             for batch in evaluation_text_batches(examples, batch_size=settings.at_once):
                 with trace(model, layers=layer or "-") as seen:
                     out = model(batch.texts.to(device), batch.lengths.to(device))
@@ -250,21 +250,6 @@ def _title(example: Sequence[str], side: int) -> str:
     name = "" if len(example) == 1 else ("first: ", "second: ")[side]
     text = " ".join(example[side].split())
     return name + (text if len(text) <= 80 else text[:79] + "…")
-
-
-def _device(model: nn.Module) -> torch.device:
-    return next(model.parameters()).device
-
-
-@contextmanager
-def _judging(model: nn.Module) -> Iterator[None]:
-    """In evaluation mode."""
-    was_training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(was_training)
 
 
 TASK = TaskEntry(
