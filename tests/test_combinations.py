@@ -1,5 +1,7 @@
 """Every score × every alignment × every kind of mask × every dtype: the promise of the library, in one table."""
 
+import itertools
+
 import pytest
 import torch
 from examples_of import ALIGN_EXAMPLES, aligns, scores
@@ -189,8 +191,14 @@ def test_any_callable_is_a_score_and_an_alignment() -> None:
     assert isinstance(Attention(manhattan, uniform), nn.Module)
 
 
-@pytest.mark.parametrize("align", ALIGN_MAKERS)
-@pytest.mark.parametrize("score", SCORE_MAKERS)
+def some_pairs() -> list[object]:
+    """Every score with every alignment; three quarters of them are slow, and the rest still holds each of both."""
+    pairs = itertools.product(enumerate(SCORE_MAKERS), enumerate(ALIGN_MAKERS))
+    slow = [pytest.mark.slow]
+    return [pytest.param(score, align, marks=slow * ((i + j) % 4 > 0)) for (i, score), (j, align) in pairs]
+
+
+@pytest.mark.parametrize(("score", "align"), some_pairs())
 def test_meta_tensors_have_shapes(score: str, align: str) -> None:
     layer = Attention(SCORE_MAKERS[score](), ALIGN_MAKERS[align]()).to("meta")
     query, keys, values = (x.detach().to("meta") for x in inputs(torch.bfloat16))

@@ -86,6 +86,7 @@ def test_every_mutant_is_other_code_that_compiles(finder: ModuleType) -> None:
         assert code != ast.dump(ast.parse((finder.ROOT / mutant.file).read_text())), mutant.key
 
 
+@pytest.mark.slow
 def test_tests_tell_mutants_from_the_code(tmp_path: Path) -> None:
     """A real mutant, with a test that notices it, with one that does not, with none; and the code itself."""
     env = {**os.environ, "PYTHONPATH": str(TOOLS)}

@@ -65,6 +65,7 @@ def test_its_own_tests_and_the_rules_of_the_project_hold(project: Path) -> None:
     assert outcome.returncode == 0, outcome.stdout[-3000:]
 
 
+@pytest.mark.slow
 def test_a_score_without_its_row_is_noticed_by_name(project: Path) -> None:
     path = project / PAGE
     whole = path.read_text()

@@ -238,6 +238,7 @@ def test_a_second_resume_is_refused(text: Path, tmp_path: Path, capsys: pytest.C
     assert main(["train", RECIPE, "--out", str(folder), "--resume", "--set", f"train.steps={step + 1}"]) == 0
 
 
+@pytest.mark.slow  # tests/train/test_distributed.py trains by two processes too
 def test_two_processes_train_one_model(text: Path, trained: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "regard"]

@@ -101,7 +101,7 @@ def check(tensors: list[Tensor], **rules: Any) -> None:
 
 
 @pytest.mark.parametrize("q", [pytest.param(1, id="single"), pytest.param(40, id="many")])
-@pytest.mark.parametrize("scale", [1.0, 30.0])
+@pytest.mark.parametrize("scale", [1.0, pytest.param(30.0, marks=pytest.mark.slow)])
 def test_no_further_off_than_twice_plain_pytorch(q: int, scale: float) -> None:
     """Without any floor: the root of the mean square over three draws, since of one alone luck would decide."""
     torch.manual_seed(0)
@@ -149,7 +149,7 @@ def test_many_mixed() -> None:
     check([query, keys, values.float(), v.float()])
 
 
-@pytest.mark.parametrize("scale", [4.0, 30.0])
+@pytest.mark.parametrize("scale", [4.0, pytest.param(30.0, marks=pytest.mark.slow)])
 def test_many_large(scale: float) -> None:
     check(inputs(scale=scale))
 
@@ -192,7 +192,7 @@ def test_many_causal_with_few_keys() -> None:
     check(inputs(1, 6, 3), causal=True)
 
 
-@pytest.mark.parametrize("scale", [1.0, 30.0])
+@pytest.mark.parametrize("scale", [1.0, pytest.param(30.0, marks=pytest.mark.slow)])
 def test_many_tiles_and_chunks(scale: float) -> None:
     """Three tiles along each axis, a chunk for each tile of queries, walks that are split."""
     from regard.kernels import gradients, masks, tiled
@@ -238,6 +238,7 @@ def test_many_with_split_keys() -> None:
     assert log_sum[1].eq(-torch.inf).all()
 
 
+@pytest.mark.slow
 def test_many_chunks_change_nothing() -> None:
     """Chunks of one item, and of half its rows, draw the same noise and see the same keys."""
     from regard.kernels import gradients, masks, tiled

@@ -4,4 +4,4 @@ import child
 
 
 def test_arithmetic() -> None:
-    child.run("inside.py", "-k", "arithmetic", interpret=True)
+    child.run("inside.py", interpret=True)

@@ -5,7 +5,7 @@ import pytest
 
 
 def test_weights() -> None:
-    child.run("rows.py", "-k", "weights", interpret=True)
+    child.run("rows.py", interpret=True)
 
 
 @pytest.mark.gpu

@@ -7,7 +7,7 @@ from regard.kernels.single_query import _sizes
 
 
 def test_single_query() -> None:
-    child.run("cases.py", "-k", "single", interpret=True)
+    child.run("cases.py", "-k", "single", interpret=True, slow=False)
 
 
 @pytest.mark.parametrize("most_warps", [8, 16])

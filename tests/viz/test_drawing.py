@@ -7,7 +7,7 @@ from regard.viz import DRAWINGS, animate, draw, save
 
 
 @pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))])
 def test_every_kind_of_any_size_can_be_drawn(seed, dark, random_explanations, tmp_path):
     for kind, explanation in random_explanations(seed).items():
         path = save(draw(explanation, dark=dark), tmp_path / f"{kind}.png", dpi=40)

@@ -22,14 +22,14 @@ def test_the_ground_is_as_dark_as_the_weight():
 
 
 def test_what_does_not_fit_is_left_out_and_the_heading_says_so():
-    many = Shading(RANDOM.dirichlet(np.ones(400), 30), ["word"] * 400)
+    many = Shading(RANDOM.dirichlet(np.ones(400), 12), ["word"] * 400)
     texts = [text.get_text() for text in draw(many).texts]
     names = [text for text in texts if text.startswith("hop ")]
-    assert 0 < len(names) < 30
+    assert 0 < len(names) < 12
     assert names == [f"hop {hop + 1}" for hop in many.sharpest(len(names))]
-    assert texts[0] == f"30 hops together; below, the {len(names)} sharpest of them"
-    longest = Shading(np.ones((2, 9000)) / 9000, ["word"] * 9000)  # more lines than MOST_LINES: all hops together only
-    assert MOST_LINES < 9000 / 20
+    assert texts[0] == f"12 hops together; below, the {len(names)} sharpest of them"
+    longest = Shading(np.ones((2, 2600)) / 2600, ["word"] * 2600)  # more lines than MOST_LINES: all hops together only
+    assert MOST_LINES < 2600 / 20
     assert [text.get_text() for text in draw(longest).texts if text.get_text().startswith("hop ")] == []
 
 
