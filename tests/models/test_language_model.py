@@ -76,3 +76,25 @@ def test_dropout_is_for_training(model: nn.Module) -> None:
     assert not torch.equal(dropped(text, None).logits, dropped(text, None).logits)
     dropped.eval()
     assert torch.equal(dropped(text, None).logits, dropped(text, None).logits)
+
+
+def test_a_word_is_taken_out_at_all_its_places_in_a_text() -> None:
+    torch.manual_seed(0)
+    model = LSTMNLanguageModel(LSTMNConfig(101, align_dim=5, word_dropout=0.4, **SIZES))
+    text = torch.randint(1, 101, (2, 25)).repeat(1, 2)
+    words = model._embed(text)
+    gone = (words == 0).all(-1)
+    assert torch.equal(gone[:, :25], gone[:, 25:])
+    assert 0.2 < gone.float().mean() < 0.6
+    torch.testing.assert_close(words[~gone], model.words(text)[~gone] / 0.6)
+    assert torch.equal(model.eval()._embed(text), model.words(text))
+
+
+def test_dropout_below_the_layers_may_be_another() -> None:
+    torch.manual_seed(0)
+    model = LSTMNLanguageModel(LSTMNConfig(13, align_dim=5, dropout=0.5, embed_dropout=0.0, locked=True, **SIZES))
+    model.dropout.eval()  # only that above is left, and it is off
+    text = tokens(2, 5)
+    assert torch.equal(model(text, None).logits, model(text, None).logits)
+    assert model.dropout.locked
+    assert model.embed_dropout.locked

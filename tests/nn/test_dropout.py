@@ -31,6 +31,18 @@ def test_neighbours_are_dropped_independently() -> None:
         assert (zero[:-apart] * zero[apart:]).mean().abs() < 0.003
 
 
+def test_locked_is_the_same_at_every_step_and_another_in_each_text() -> None:
+    torch.manual_seed(0)
+    dropout = Dropout(0.5, locked=True).train()
+    y = dropout(torch.ones(3, 7, 400))
+    assert torch.equal(y, y[:, :1].expand_as(y))
+    assert not torch.equal(y[0], y[1])
+    assert (y == 0).float().mean().item() == pytest.approx(0.5, abs=0.05)
+    assert y.unique().tolist() == [0.0, 2.0]
+    assert torch.equal(dropout.eval()(y), y)
+    assert torch.equal(Dropout(0.0, locked=True).train()(y), y)
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("shape", [(), (0, 3), (7,), (2, 3, 5)])
 def test_dropout_of_any_shape_and_dtype(dtype: torch.dtype, shape: tuple[int, ...]) -> None:

@@ -23,10 +23,23 @@ class Continued(NamedTuple):
 class LanguageModel(nn.Module):
     """Embeds tokens, reads them by `read`, and predicts the next one; the task of language modelling says more.
 
-    A subclass defines `initial_state` and `read`. With `tied` the output has the weights of the embedding.
+    A subclass defines `initial_state` and `read`. With `tied` the output has the weights of the embedding. In training
+    `word_dropout` takes words out, each one at all its places in a text, and `locked` dropout the same numbers of all
+    words of a text (Gal & Ghahramani 2016).
     """
 
-    def __init__(self, *, vocabulary: int, embed_dim: int, hidden_dim: int, dropout: float, tied: bool) -> None:
+    def __init__(
+        self,
+        *,
+        vocabulary: int,
+        embed_dim: int,
+        hidden_dim: int,
+        dropout: float,
+        tied: bool,
+        embed_dropout: float | None = None,
+        word_dropout: float = 0.0,
+        locked: bool = False,
+    ) -> None:
         super().__init__()
         if tied and embed_dim != hidden_dim:
             got, cure = f"{embed_dim} and {hidden_dim}", "make them equal, or set model.tied=false"
@@ -37,7 +50,9 @@ class LanguageModel(nn.Module):
             self.words.weight[:1].zero_()
         self.output = None if tied else nn.Linear(hidden_dim, vocabulary)
         self.output_bias = nn.Parameter(torch.zeros(vocabulary)) if tied else None
-        self.dropout = Dropout(dropout)
+        self.word_dropout = word_dropout
+        self.dropout = Dropout(dropout, locked=locked)
+        self.embed_dropout = Dropout(dropout if embed_dropout is None else embed_dropout, locked=locked)
 
     def initial_state(self, batch: int) -> State:
         """The state before the first token of `batch` texts."""
@@ -49,8 +64,16 @@ class LanguageModel(nn.Module):
 
     def forward(self, tokens: Int[Tensor, "b t"], state: State | None = None) -> Continued:
         """Logits [b t v] of the token after each of `tokens`, and the state after the last; None is the start."""
-        hidden, state = self.read(self.dropout(self.words(tokens)), state)
+        hidden, state = self.read(self.embed_dropout(self._embed(tokens)), state)
         hidden = self.dropout(hidden)
         if self.output is not None:
             return Continued(self.output(hidden), state)
         return Continued(F.linear(hidden, self.words.weight, self.output_bias), state)
+
+    def _embed(self, tokens: Int[Tensor, "b t"]) -> Float[Tensor, "b t e"]:
+        """The words as vectors; in training some of the vocabulary are zero, others in each text."""
+        words: Tensor = self.words(tokens)
+        if not self.training or self.word_dropout == 0:
+            return words
+        chance = torch.rand(len(tokens), self.words.num_embeddings, device=tokens.device).gather(1, tokens)
+        return words * ((chance >= self.word_dropout) / (1 - self.word_dropout)).to(words.dtype).unsqueeze(-1)

@@ -20,6 +20,9 @@ class LSTMLanguageModelConfig:
     hidden_dim: Width = 300  # of h and c
     layers: Few = 1  # LSTMs, one above the other
     dropout: Share = 0.0  # share of the numbers that are set to zero in training, below, between and above the layers
+    embed_dropout: Share | None = None  # the same below the first layer, where it is not `dropout`
+    word_dropout: Share = 0.0  # share of the vocabulary that is set to zero in training, drawn for each text
+    locked: bool = False  # whether dropout sets the same numbers to zero at every step of a text
     tied: bool = False  # the output has the weights of the embedding; needs embed_dim = hidden_dim
 
     def __post_init__(self) -> None:
@@ -36,6 +39,9 @@ class LSTMLanguageModel(LanguageModel):
             hidden_dim=config.hidden_dim,
             dropout=config.dropout,
             tied=config.tied,
+            embed_dropout=config.embed_dropout,
+            word_dropout=config.word_dropout,
+            locked=config.locked,
         )
         self.config = config
         between = config.dropout if config.layers > 1 else 0.0

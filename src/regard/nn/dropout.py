@@ -10,12 +10,22 @@ class Dropout(nn.Dropout):
 
     One number of 64 bits decides for four entries, each by 16 of them. So p is rounded to a multiple of 2⁻¹⁶, and what
     stays is scaled by what that makes of 1 / (1 − p).
+
+    `locked` sets the same numbers to zero at all places of the last axis but one: at every step of a text, and others
+    in each text (Gal & Ghahramani 2016).
     """
+
+    def __init__(self, p: float = 0.5, *, locked: bool = False) -> None:
+        super().__init__(p)
+        self.locked = locked
 
     def forward(self, x: Shaped[Tensor, "*s"]) -> Shaped[Tensor, "*s"]:
         """x, each entry with probability p zero, and the others larger by so much that the mean stays."""
         if not self.training:
             return x
+        if self.locked and self.p > 0 and x.shape[-2] > 1:
+            kept: Tensor = self(x.new_ones((*x.shape[:-2], 1, x.shape[-1])))
+            return x * kept
         dropped = round(self.p * 2**16)
         if not 0 < dropped < 2**16 or x.device.type != "cpu" or torch.compiler.is_compiling():
             return super().forward(x)

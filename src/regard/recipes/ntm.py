@@ -8,7 +8,7 @@ from regard.recipes.recipe import Recipe
 from regard.tasks import AlgorithmicConfig
 from regard.train import Train
 
-TRAIN = Train(steps=20_000, lr=1e-3, clip=10.0, schedule="cosine", warmup=200, floor=0.1, capture=True, log_every=500,
+TRAIN = Train(steps=20_000, lr=3e-3, clip=10.0, schedule="cosine", warmup=200, floor=0.1, capture=True, log_every=500,
               evaluate_every=2000, save_every=5000, keep=1)  # fmt: skip
 
 

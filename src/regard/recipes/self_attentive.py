@@ -13,8 +13,8 @@ IMDB_TRAIN = Train(  # 6 epochs of 22,500 reviews
     evaluate_every=352, save_every=1056, keep=1,
 )  # fmt: skip
 IMDB_MODEL = SelfAttentiveConfig(
-    embed_dim=100, hidden_dim=150, attention_dim=150, hops=30, classifier="pruned", row_units=10, column_units=3,
-    embed_dropout=0.3, word_dropout=0.1,
+    embed_dim=100, hidden_dim=150, attention_dim=150, hops=30, penalty=0.01, classifier="pruned", row_units=10,
+    column_units=3, embed_dropout=0.3, word_dropout=0.1,
 )  # fmt: skip
 SNLI = TextClassificationConfig("snli", vectors="glove50d", batch_size=256, fit=8)
 SNLI_TRAIN = Train(  # 12 epochs of 99,890 pairs
