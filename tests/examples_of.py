@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from regard.align import ALIGNS, Align
 from regard.score import SCORES, Cosine, Score
@@ -20,6 +20,7 @@ from regard.score import SCORES, Cosine, Score
 DOCS = Path(__file__).parents[1] / "docs"
 CELL = re.compile(r"(?<!\\)\|")  # a bar that is not written as \|
 YES_OR_NO = {"yes": True, "no": False}
+Part = TypeVar("Part")
 AS_INSIDE = {"as `score`": {"over edges": "yes", "fused": "dot"}}  # the score inside is a Cosine here
 
 
@@ -46,9 +47,7 @@ class ScoreExample:
             "score": Cosine(2.0),
             "σ": query_dim**0.5,  # so that random vectors of any width are neither near nor far
         }
-        score = eval(self.code, {self.kind.__name__: self.kind, **values})
-        assert isinstance(score, self.kind)
-        return score
+        return build(self.code, self.kind, values, "docs/scores.md")
 
 
 @dataclass(frozen=True)
@@ -73,9 +72,18 @@ class AlignExample:
             "window": 2,
             "noise": 0.0,
         }
-        align = eval(self.code, {self.kind.__name__: self.kind, **values})
-        assert isinstance(align, self.kind)
-        return align
+        return build(self.code, self.kind, values, "docs/alignments.md")
+
+
+def build(code: str, kind: type[Part], values: Mapping[str, Any], page: str) -> Part:
+    """What the code of a row makes, with these words as arguments."""
+    try:
+        part = eval(code, {kind.__name__: kind, **values})
+    except NameError as error:
+        known = ", ".join(values)
+        raise AssertionError(f"{page}, row `{code}`: {error}; arguments may be {known}, or name=number") from None
+    assert isinstance(part, kind)
+    return part
 
 
 def score_examples(page: str) -> dict[str, ScoreExample]:
@@ -87,6 +95,7 @@ def score_examples(page: str) -> dict[str, ScoreExample]:
         kind = class_of(code, SCORES, "docs/scores.md")
         assert row["widths"] in ("any", "equal"), f"{code}: widths are “any” or “equal”, not {row['widths']!r}"
         assert fused in ("dot", "additive", "–"), f"{code}: fused is “dot”, “additive” or “–”, not {fused!r}"
+        assert edges in YES_OR_NO, f"{code}: over edges is “yes” or “no”, not {edges!r}"
         examples[name_of(code, SCORES, kind)] = ScoreExample(
             code, kind, row["widths"] == "any", YES_OR_NO[edges], fused
         )
@@ -99,6 +108,7 @@ def align_examples(page: str) -> dict[str, AlignExample]:
     for row in rows(page):
         code = row["class"].strip("`")
         kind = class_of(code, ALIGNS, "docs/alignments.md")
+        assert row["over edges"] in YES_OR_NO, f"{code}: over edges is “yes” or “no”, not {row['over edges']!r}"
         facts = YES_OR_NO[row["over edges"]], row["sum of a row"] == "1", row["gradient"] == "exact"
         examples[name_of(code, ALIGNS, kind)] = AlignExample(code, kind, *facts)
     return examples

@@ -37,8 +37,8 @@ def test_only_what_was_measured_is_shown(tool: ModuleType) -> None:
     assert "ours" not in tool.table(lambda name: None)
 
     def find(name: str) -> dict[str, Any] | None:
-        if name == "memn2n/babi@7":
-            return {"summary": {"test": {"error": {"mean": 30.0, "spread": 2.0, "chosen": 17.25}}}}
+        if name == "memn2n/babi":
+            return {"summary": {"test": {"error_7": {"mean": 30.0, "spread": 2.0, "chosen": 17.25}}}}
         if name == "memn2n/babi_10k":
             errors = {f"error_{task}": {"mean": 2.0, "spread": None} for task in range(1, 21) if task != 3}
             return {"summary": {"test": errors}}

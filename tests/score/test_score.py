@@ -154,3 +154,12 @@ def test_settings_out_of_range_are_refused(make: type) -> None:
 def test_repr_names_the_class(name: str) -> None:
     score = MAKE[name]()
     assert repr(score).startswith(type(score).__name__ + "(")
+
+
+def test_a_score_that_needs_arguments_says_that_its_name_is_not_enough() -> None:
+    class Strange(Score):
+        def __init__(self, size: int) -> None:
+            super().__init__()
+
+    with pytest.raises(ConfigError, match=r"Strange cannot be built from its name: .* let it define for_widths"):
+        Strange.for_widths(4, 4, hidden_dim=3, max_keys=9)

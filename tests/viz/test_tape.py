@@ -35,6 +35,26 @@ def test_only_rows_of_heads_are_slots():
     assert [ax.get_ylabel() for ax in axes[:, 0]] == ["", "slot", ""]
 
 
+@pytest.mark.parametrize("start", [0, 1, 50, 95, 99])
+def test_of_a_large_memory_only_what_is_looked_at_is_drawn(start):
+    slots = (start + np.arange(12)) % 100  # a circle
+    weights = np.zeros((12, 100))
+    weights[np.arange(12), slots] = 1.0
+    [ax] = draw(Tape({"read 0": weights}))[0]
+    drawn = ax.images[0].get_array()
+    assert drawn.shape == (14, 12)
+    assert np.array_equal(drawn[1:-1], np.eye(12))
+    name = ax.yaxis.get_major_formatter()
+    assert [name(place, None) for place in (0, 1, 12)] == [str((start - 1) % 100), str(start), str((start + 11) % 100)]
+
+
+@pytest.mark.parametrize("weights", [np.full((3, 100), 0.01), np.eye(41), np.eye(100)[:2] + np.eye(100)[[50, 50]]])
+def test_all_slots_are_drawn_where_heads_look_everywhere_or_nowhere(weights):
+    [ax] = draw(Tape({"read 0": weights}))[0]
+    assert len(ax.images[0].get_array()) >= 41
+    assert ax.images[0].get_array().sum() == pytest.approx(weights.sum())
+
+
 @pytest.mark.parametrize("given", [tape(1, 1), tape(9, 128), tape(200, 3), tape(20, 20, steps=["слово"] * 20)])
 @pytest.mark.parametrize("dark", [False, True])
 def test_everything_is_on_the_page(given, dark):

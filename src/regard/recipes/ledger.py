@@ -18,6 +18,7 @@ from regard.recipes.recipe import Recipe
 from regard.tasks import TASKS, Column, Display
 
 VALID = "valid"  # the name of the validation set of pictures
+NOT_COMPARED = (VALID, "train")  # splits whose figures no paper prints
 
 
 class Line(NamedTuple):
@@ -94,7 +95,7 @@ def lines(recipes: Mapping[str, Recipe]) -> list[Line]:
                     name=variant,
                     task=recipe.entry.name,
                     year=str(MODELS[recipe.paper].year),
-                    data=recipe.task.describe_data(),
+                    data=_data(recipe, content),
                     ours=tuple(figure(variant, column) or "" for column in recipe.entry.display.overview),
                     published=(content or {}).get("published") or (recipe.published if variant == name else ""),
                     parameters="" if content is None else _millions(content["runs"][0]["parameters"]),
@@ -162,9 +163,9 @@ def _rows(display: Display, contents: Mapping[str, dict[str, Any]], recipes: Map
             theirs = content.get("published") or (recipes[name].published if variant == name else "")
             cells = [
                 f"`{name}` {settings}".strip(),
-                f"{recipes[name].task.describe_data()} {split}",
+                f"{_data(recipes[name], content)} {split}",
                 *(_means(summary, column) or "–" for column in first),
-                theirs if theirs and split != VALID else "–",
+                theirs if theirs and split not in NOT_COMPARED else "–",
                 *(_means(summary, column) or "–" for column in second),
                 str(content["seeds"]),
                 _millions(run["parameters"]),
@@ -173,6 +174,11 @@ def _rows(display: Display, contents: Mapping[str, dict[str, Any]], recipes: Map
             ]
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _data(recipe: Recipe, content: Mapping[str, Any] | None) -> str:
+    """What a row was trained on, in words; a row that joins others says it itself."""
+    return (content or {}).get("data") or recipe.task.describe_data()
 
 
 def _notes(display: Display, contents: Mapping[str, dict[str, Any]]) -> str:

@@ -26,12 +26,14 @@ def smoke() -> Recipe:
 
 def copy() -> Recipe:
     """Copying 1 to 20 vectors of eight bits, tested on up to 120."""
-    return _recipe(AlgorithmicConfig(), "copy", "near 0 bits; almost perfect at length 50 (figures 3 to 5)")
+    recipe = _recipe(AlgorithmicConfig(), "copy", "near 0 bits; almost perfect at length 50 (figures 3 to 5)")
+    return replace(recipe, train=replace(TRAIN, steps=2500, evaluate_every=500, save_every=2500))
 
 
 def copy_lstm() -> Recipe:
-    """The same by a stacked LSTM."""
-    return _twin(copy(), "copy, by an LSTM without a memory", "fails beyond length 20 (figure 5)")
+    """The same by a stacked LSTM, which needs more updates."""
+    twin = _twin(copy(), "copy, by an LSTM without a memory", "fails beyond length 20 (figure 5)")
+    return replace(twin, train=replace(TRAIN, steps=8000, save_every=8000))
 
 
 def repeat_copy() -> Recipe:

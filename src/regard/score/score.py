@@ -73,7 +73,15 @@ class Score(nn.Module):
         A score that is built without arguments compares equal widths; where they differ, both sides are projected to
         `hidden_dim`. A score that takes widths, or the largest number of keys, overrides this method.
         """
-        return cls._projected_where_widths_differ(query_dim, key_dim, hidden_dim, lambda width: cls())
+        try:
+            plain = cls()
+        except TypeError:
+            raise ConfigError(
+                f"{cls.__name__} cannot be built from its name",
+                got="a constructor that needs arguments",
+                cure=f"choose another score, build {cls.__name__} yourself, or let it define for_widths",
+            ) from None
+        return cls._projected_where_widths_differ(query_dim, key_dim, hidden_dim, lambda width: plain)
 
     @classmethod
     def _projected_where_widths_differ(

@@ -3,18 +3,21 @@
 import numpy as np
 
 from regard.explanation.tape import Tape
-from regard.viz.heatmap import Grid, fit_figure
+from regard.viz.heatmap import Floats, Grid, fit_figure
 from regard.viz.matrix import heatmaps
 from regard.viz.theme import DARK, LIGHT, blank_drawing
 
 _CELL = 0.06  # inches of a cell, where there is room
 _LONG = 24  # steps from which on heads stand below each other
+_MANY = 40  # slots from which on only those are drawn that a head looks at
+_NOTICED = 0.02  # the weight from which on a head looks at a slot
 
 
 def draw(tape: Tape, *, dark: bool = False) -> Grid:
     """Draw one heat map for each head: steps go to the right, slots go down. Returns the axes.
 
-    Heads stand side by side; below each other where the tape is long.
+    Heads stand side by side; below each other where the tape is long. Of a large memory only the stretch of slots that
+    the heads look at is drawn; a memory is a circle, so it may go on from the last slot to slot 0.
 
     >>> draw(Tape({"read 0": [[0.0, 1.0], [1.0, 0.0]], "write 0": [[1.0, 0.0], [0.0, 1.0]]})).shape
     (1, 2)
@@ -24,15 +27,44 @@ def draw(tape: Tape, *, dark: bool = False) -> Grid:
     if not weights:
         return np.array([[blank_drawing(tape.title, "no steps", palette)]], dtype=object)
     names = list(weights)
+    slots = _drawn_slots([array for name, array in weights.items() if _is_head(name)])
+    if slots is not None:
+        weights = {name: array[slots] if _is_head(name) else array for name, array in weights.items()}
     alike = len({array.shape for array in weights.values()}) == 1
     heads = np.stack(list(weights.values())) if alike and tape.length <= _LONG else weights
     inches = float(np.clip(_CELL * max(side for array in weights.values() for side in array.shape), 2.5, 5))
     titles = [f"{tape.title}\n{names[0]}" if tape.title else names[0], *names[1:]]
     axes = heatmaps(heads, columns=tape.steps or None, titles=titles, inches=inches, dark=dark)
     for ax in axes[:, 0]:
-        if ax.get_title(loc="left").rpartition("\n")[2].startswith(("read ", "write ")):
+        if _is_head(ax.get_title(loc="left").rpartition("\n")[2]):
             ax.set_ylabel("slot", fontsize=8, color=palette.soft)
+            if slots is not None:
+                ax.yaxis.set_major_formatter(lambda place, _: f"{slots[round(place) % len(slots)]}")
     for ax in axes[-1]:
         ax.set_xlabel("step →", fontsize=8, color=palette.soft)
     fit_figure(axes.flat[0].figure)
     return axes
+
+
+def _is_head(name: str) -> bool:
+    """Whether a panel holds weights over slots, and not what came in, went out, was read or added."""
+    return name.startswith(("read ", "write "))
+
+
+def _drawn_slots(heads: list[Floats]) -> list[int] | None:
+    """The slots that are drawn, from top to bottom; None means all of them.
+
+    Of a large memory it is the shortest stretch that holds all slots which some head looks at. A memory is a circle,
+    so the stretch may go on from the last slot to slot 0.
+    """
+    sizes = {len(head) for head in heads}
+    if len(sizes) != 1 or max(sizes) <= _MANY:
+        return None
+    count = sizes.pop()
+    seen = np.flatnonzero(np.max([head.max(1) for head in heads], 0) >= _NOTICED)
+    if seen.size == 0:
+        return None
+    steps_to_next = np.diff(seen, append=seen[0] + count)  # the largest one jumps over what is left out
+    gap = int(np.argmax(steps_to_next))
+    start, length = int(seen[(gap + 1) % seen.size]), count - int(steps_to_next[gap]) + 1
+    return [slot % count for slot in range(start - 1, start + min(length, count - 2) + 1)]
