@@ -98,3 +98,19 @@ def test_dropout_below_the_layers_may_be_another() -> None:
     assert torch.equal(model(text, None).logits, model(text, None).logits)
     assert model.dropout.locked
     assert model.embed_dropout.locked
+
+
+@pytest.mark.parametrize("twin", [False, True])
+def test_weights_of_the_recurrence_are_dropped_alike_at_all_steps(twin: bool) -> None:
+    torch.manual_seed(0)
+    text = tokens(2, 5)
+    model: nn.Module = LSTMLanguageModel(LSTMLanguageModelConfig(13, weight_dropout=0.5, **SIZES))
+    if not twin:
+        model = LSTMNLanguageModel(LSTMNConfig(13, align_dim=5, weight_dropout=0.5, **SIZES))
+    first, second = (model(text, None).logits for _ in range(2))
+    assert torch.equal(first[:, 0], second[:, 0])  # nothing is recalled at the first word
+    assert not torch.allclose(first[:, 1:], second[:, 1:])
+    first.sum().backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    model.eval()
+    assert torch.equal(model(text, None).logits, model(text, None).logits)

@@ -23,6 +23,7 @@ class LSTMLanguageModelConfig:
     embed_dropout: Share | None = None  # the same below the first layer, where it is not `dropout`
     word_dropout: Share = 0.0  # share of the vocabulary that is set to zero in training, drawn for each text
     locked: bool = False  # whether dropout sets the same numbers to zero at every step of a text
+    weight_dropout: Share = 0.0  # share of the weights from h to the gates that are set to zero in training
     tied: bool = False  # the output has the weights of the embedding; needs embed_dim = hidden_dim
 
     def __post_init__(self) -> None:
@@ -55,4 +56,5 @@ class LSTMLanguageModel(LanguageModel):
     def read(self, words: Float[Tensor, "b t e"], state: LSTMState | None) -> tuple[Float[Tensor, "b t h"], LSTMState]:
         """h of the top layer at each word, and the state after the last."""
         state = self.initial_state(len(words)) if state is None else state
-        return run_lstm(self.layers, words, LSTMState(*(each.to(words.dtype) for each in state)))
+        state = LSTMState(*(each.to(words.dtype) for each in state))
+        return run_lstm(self.layers, words, state, weight_dropout=self.config.weight_dropout)

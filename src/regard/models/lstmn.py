@@ -54,6 +54,8 @@ class LSTMN(nn.Module):
     `score` and `align` are names of `SCORES` and `ALIGNS`; the query is [x_t; h̃_{t−1}], the keys are h_i. With
     "additive" and "softmax" it is the paper's. A trace sees the weights of every step as the layer `attention`. Scores
     and alignments that depend on the place of a key, such as "location", count places on the tape, empty ones included.
+    In training `weight_dropout` sets a share of the weights from h̃ to the gates to zero, the same at all steps of a
+    text (Merity et al. 2018).
     """
 
     def __init__(
@@ -65,9 +67,11 @@ class LSTMN(nn.Module):
         score: str = "additive",
         align: str = "softmax",
         tape: int = 100,
+        weight_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.input_dim, self.hidden_dim, self.tape = input_dim, hidden_dim, tape
+        self.weight_dropout = weight_dropout
         self.attention = build_attention(
             score,
             align,
@@ -149,6 +153,9 @@ class _Steps:
             weight, bias = torch.cat([weight, of_query]), F.pad(bias, (0, len(of_query)))
         of_x, of_summary = torch.split(weight, widths, 1)
         self.widths = [4 * layer.hidden_dim, len(weight) - 4 * layer.hidden_dim]
+        if layer.training and layer.weight_dropout > 0:
+            to_gates, to_query = torch.split(of_summary, self.widths)
+            of_summary = torch.cat([F.dropout(to_gates, layer.weight_dropout), to_query])
         known = F.linear(x, of_x, bias).transpose(0, 1)  # [t b 4d + a]
         self._gates, self._queries = (side.unbind(0) for side in torch.split(known, self.widths, -1))
         self._product = StepLinear(of_summary, shape=(steps, rows))
@@ -253,6 +260,7 @@ class LSTMNConfig:
     embed_dropout: Share | None = None  # the same below the first layer, where it is not `dropout`
     word_dropout: Share = 0.0  # share of the vocabulary that is set to zero in training, drawn for each text
     locked: bool = False  # whether dropout sets the same numbers to zero at every step of a text
+    weight_dropout: Share = 0.0  # share of the weights from h̃ to the gates that are set to zero in training
     tied: bool = False  # the output has the weights of the embedding; needs embed_dim = hidden_dim
 
     def __post_init__(self) -> None:
@@ -285,6 +293,7 @@ class LSTMNLanguageModel(LanguageModel):
                 score=config.score,
                 align=config.align,
                 tape=config.tape,
+                weight_dropout=config.weight_dropout,
             )
             for layer in range(config.layers)
         )

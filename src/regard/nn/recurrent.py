@@ -87,8 +87,7 @@ class StackedLSTM(nn.Module):
         column = weights[0].new_zeros(4, size, _HOLD_WIDTH)  # gates of torch: input, forget, cell, output
         column[0, :, 0], column[1, :, 0] = -_HOLD, _HOLD
         weights[0] = torch.cat([weights[0], column.flatten(0, 1)], 1)
-        flat = torch.split(torch.cat([weight.flatten() for weight in weights]), [weight.numel() for weight in weights])
-        weights = [piece.view_as(weight) for piece, weight in zip(flat, weights, strict=True)]  # one buffer for cuDNN
+        weights = _in_one_buffer(weights)
         start = x.new_zeros(1, x.shape[0], size)
         outputs, _, cell = torch.lstm(x, (start, start), weights, True, 1, 0.0, self.training, False, True)
         return outputs, cell.squeeze(0)
@@ -101,16 +100,23 @@ class LSTMState(NamedTuple):
     cell: Tensor  # [n l d]
 
 
-def run_lstm(layers: nn.LSTM, x: Float[Tensor, "n t d"], state: LSTMState) -> tuple[Float[Tensor, "n t h"], LSTMState]:
+def run_lstm(
+    layers: nn.LSTM, x: Float[Tensor, "n t d"], state: LSTMState, *, weight_dropout: float = 0.0
+) -> tuple[Float[Tensor, "n t h"], LSTMState]:
     """Some steps of a stacked LSTM (batch first), from a state with the batch first to another.
 
     Layer by layer, with dropout between them that a captured graph may hold: cuDNN's own keeps a state outside of it.
+    In training `weight_dropout` sets a share of the weights from h to the gates to zero, the same at all steps (Merity
+    et al. 2018).
     """
     hidden, cells = [], []
     for layer in range(layers.num_layers):
         if layer > 0:
             x = F.dropout(x, layers.dropout, layers.training)
         weights, start = _weights_of(layers, layer), (state.hidden[:, layer], state.cell[:, layer])
+        if weight_dropout > 0 and layers.training:
+            weights[1] = F.dropout(weights[1], weight_dropout)
+            weights = _in_one_buffer(weights)
         if x.shape[1] == 1:
             last, cell = torch.lstm_cell(x.squeeze(1), start, *weights)
             x = last.unsqueeze(1)
@@ -240,6 +246,12 @@ def gru_step(
     gates_too, new_too = torch.split(from_hidden, [2 * size, size], -1)
     reset, keep = torch.sigmoid(gates + gates_too).chunk(2, -1)
     return torch.lerp(torch.tanh(torch.addcmul(new, reset, new_too)), hidden, keep)
+
+
+def _in_one_buffer(weights: list[Tensor]) -> list[Tensor]:
+    """The same weights as views of one tensor, as cuDNN wants them."""
+    flat = torch.split(torch.cat([weight.flatten() for weight in weights]), [weight.numel() for weight in weights])
+    return [piece.view_as(weight) for piece, weight in zip(flat, weights, strict=True)]
 
 
 def _weights_of(layers: nn.LSTM, layer: int) -> list[Tensor]:
