@@ -45,7 +45,7 @@ DOTS = ("dot", "scaled_dot", "general", "cosine", "cosine_tensor", "projected_do
 ADDITIVES = ("additive", "concat", "projected_additive")
 OTHERS = ("distance", "gaussian", "location", "location_aware", "callable")
 ALIGNS = ("softmax", "cold_softmax", "sparsemax", "entmax", "normalize", "sigmoid", "top_k", "hard", "local_monotonic",
-          "local_predictive", "monotonic")  # fmt: skip
+          "local_predictive", "monotonic", "shift", "identity")  # fmt: skip
 SMOOTH = ("softmax", "cold_softmax")
 MASKS = ("none", "none", "padding", "padding", "padding_all", "causal", "window", "causal_padding",
          "window_padding", "block", "segment", "pairs", "sentences", "whole", "query_padding", "either",
@@ -196,6 +196,8 @@ def make_align(case: Case) -> Any:
         "local_monotonic": lambda: align.LocalMonotonic(2),
         "local_predictive": lambda: align.LocalPredictive(max(1, case.shape[3]), window=3),
         "monotonic": lambda: align.Monotonic(noise=0.0),
+        "shift": lambda: align.Shift(0.6, (0.2, 0.5, 0.3), 1.5),
+        "identity": lambda: align.Identity(),
     }
     return makers[case.align]()
 

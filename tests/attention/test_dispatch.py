@@ -191,6 +191,17 @@ def test_nothing_is_rounded_to_the_type_of_the_query(score: Dot, wide: str, auto
     assert off <= 2 * allowed + 1e-6, f"{off:.1e}, the reference {allowed:.1e}"
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_a_temperature_does_not_round_a_bias(dtype: torch.dtype) -> None:
+    torch.manual_seed(2)
+    given = [torch.randn(2, 20, 16).to(dtype), torch.randn(2, 30, 16).to(dtype), torch.randn(2, 30, 8).to(dtype)]
+    bias, align = (60 + torch.randn(30)).to(dtype), Softmax(0.7)
+    exact = attend(*(x.double() for x in given), align=align, bias=bias.double(), impl="reference").context
+    outs = (attend(*given, align=align, bias=bias, impl=impl, need_weights=False) for impl in ("sdpa", "reference"))
+    off, allowed = ((out.context.double() - exact).norm().item() for out in outs)
+    assert off <= 2 * allowed, f"{off:.1e}, the reference {allowed:.1e}"
+
+
 def test_weights_beside_a_fused_pass_keep_wider_keys() -> None:
     torch.manual_seed(2)
     query, keys = torch.randn(1, 9, 16).to(HALF), 3 * torch.randn(1, 12, 16)

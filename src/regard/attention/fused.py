@@ -30,7 +30,7 @@ def sdpa(
     """The context [*b q v] through `torch.nn.functional.scaled_dot_product_attention`.
 
     In the widest type of what is given, under autocast too: a float32 bias, or float32 values, beside a query in half
-    precision are not rounded to it.
+    precision are not rounded to it. A bias that a temperature divides is at least float32.
     """
     form = score.as_dot(query, prepared.keys)
     query, keys, scale = form.query, form.keys, form.scale / align.temperature
@@ -40,7 +40,8 @@ def sdpa(
         return _one_wide_query(query, keys, values, scale, mask, lead)
     wish = mask is not None and mask.is_causal and bias is None
     causal = True if wish and num_queries == num_keys else False  # noqa: SIM210 - a symbolic length decides here
-    dtype = common_type(query, keys, values, bias)
+    scaled_bias = None if bias is None or align.temperature == 1.0 else to_float32(bias)
+    dtype = common_type(query, keys, values, bias, scaled_bias)
     shape = (*lead, num_queries, num_keys)
     extra, empty = (None, None) if causal else _additive(mask, bias, shape, dtype, query.device, align)
     four = _four_axes(lead)
