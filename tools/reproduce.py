@@ -26,11 +26,13 @@ trainings, judged in another way. Its figures and outputs stand in the run folde
 `--choose SPLIT` takes the seeds as restarts: the one with the best figure on that split, one of `--splits`,
 stands first in the ledger, and mean and spread of all stand beside it.
 
-Each training is a process of its own. Processes take turns on a GPU; with `--together` the trainings are threads of
-one process that update their models in turn, each on a stream and with random numbers of its own, so that captured
-steps of small models really run at the same time. The figures are those of trainings one after the other; seconds of
-training are those of all together. Results go to OUT/NAME.json, one file a row, with mean and spread over seeds;
-`--ledger` puts them where `regard list` and the documents read them. A row of which a training failed has no results.
+Each training is a process of its own. Processes take turns on a GPU, unless NVIDIA's multi-process service runs
+(`nvidia-cuda-mps-control -d`): then they share it, and that is the quickest way for many small models. With
+`--together` the trainings are threads of one process that update their models in turn, each on a stream and with random
+numbers of its own, so that captured steps of small models run at the same time. The figures are those of trainings one
+after the other; seconds of training are those of all together. Results go to OUT/NAME.json, one file a row, with mean
+and spread over seeds; `--ledger` puts them where `regard list` and the documents read them. A row of which a training
+failed has no results.
 """
 
 import argparse
