@@ -133,6 +133,18 @@ def test_gradients(fusion: Any) -> None:
     assert torch.autograd.gradcheck(real, table[4:].detach().requires_grad_())
 
 
+@pytest.mark.parametrize("fusion", ["none", "shallow", "deep"])
+def test_under_autocast(fusion: Any) -> None:
+    model, batch = build(2, fusion=fusion, layers=2).float(), text_batch(examples(2))
+    with torch.autocast("cpu", torch.bfloat16):
+        logits = model(batch.texts, batch.lengths).logits
+    assert logits.dtype == torch.bfloat16
+    logits.float().square().sum().backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    assert all(parameter.grad.dtype == torch.float32 for parameter in model.parameters())  # type: ignore[union-attr]
+    torch.testing.assert_close(logits.float(), model(batch.texts, batch.lengths).logits, rtol=0.05, atol=0.05)
+
+
 @pytest.mark.parametrize("texts", [1, 2])
 def test_a_text_without_words_is_no_accident(texts: int) -> None:
     model = build(texts)
@@ -196,16 +208,16 @@ def test_sizes_of_the_paper() -> None:
 
 
 def test_fusion_learns_whether_a_word_was_in_the_first_text() -> None:
-    """A guess is right in half of the cases."""
+    """A guess is right in about half of the cases."""
     torch.manual_seed(0)
-    config = LSTMNReaderConfig(16, 2, 2, embed_dim=16, hidden_dim=16, align_dim=16, mlp_dim=16, dropout=0.0)
-    model, lengths = LSTMNReader(config), torch.tensor([[3, 1]]).expand(64, 2)
+    config = LSTMNReaderConfig(10, 2, 2, embed_dim=16, hidden_dim=16, align_dim=16, mlp_dim=32, dropout=0.0)
+    model, lengths = LSTMNReader(config), torch.tensor([[2, 1]]).expand(64, 2)
     optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
     accuracies = []
-    for _ in range(120):
-        texts = torch.randint(4, 16, (64, 2, 3))
-        asked = texts[torch.arange(64), 0, torch.randint(0, 3, (64,))]
-        texts[:, 1, 0] = torch.where(torch.rand(64) < 0.5, asked, texts[:, 1, 0])
+    for _ in range(130):
+        texts = torch.randint(4, 10, (64, 2, 2))
+        one_of_both = texts[torch.arange(64), 0, torch.randint(0, 2, (64,))]
+        texts[:, 1, 0] = torch.where(torch.rand(64) < 0.3, one_of_both, texts[:, 1, 0])
         labels = (texts[:, 0] == texts[:, 1, :1]).any(1).long()
         logits = model(texts, lengths).logits.squeeze(1)
         accuracies.append((logits.argmax(1) == labels).float().mean().item())
@@ -213,7 +225,7 @@ def test_fusion_learns_whether_a_word_was_in_the_first_text() -> None:
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
-    assert sum(accuracies[-10:]) / 10 > 0.8
+    assert sum(accuracies[-20:]) / 20 > 0.85
 
 
 def test_settings_that_are_refused() -> None:
