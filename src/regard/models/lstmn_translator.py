@@ -74,7 +74,7 @@ class LSTMNTranslator(Translator):
 
     def encode(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"]) -> EncodedSource:
         """γ and α of all layers side by side [b k 2·layers·d]; the decoder begins with empty tapes."""
-        words, tapes = self.dropout(self.source(source)), []
+        words, tapes = self.dropout(self.source(source)), list[Tensor]()
         for number, layer in enumerate(self.encoder):
             assert isinstance(layer, LSTMN)
             hidden, memory, _ = layer(self._entry(number, words, tapes[-2] if tapes else words), lengths=lengths)
@@ -85,7 +85,7 @@ class LSTMNTranslator(Translator):
     def init_state(self, memory: EncodedSource) -> State:
         """Empty tapes of the decoder, and the tapes of the source, whose keys are made once."""
         batch, hidden_dim = len(memory.values), self.config.hidden_dim
-        tapes = memory.values.split(hidden_dim, -1)
+        tapes = torch.split(memory.values, hidden_dim, -1)
         source = tuple(
             layer.source_tapes(tapes[2 * number], tapes[2 * number + 1], memory.lengths)
             for number, layer in enumerate(self._decoder())

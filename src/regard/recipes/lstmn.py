@@ -75,11 +75,11 @@ def reviews() -> Recipe:
     """Generated reviews, in seconds on a CPU: an opinion counts, and whether it is negated."""
     return Recipe(
         paper="lstmn_reader",
-        model=LSTMNReaderConfig(embed_dim=24, hidden_dim=24, align_dim=24, mlp_dim=24, dropout=0.0),
-        task=TextClassificationConfig("toy_reviews", batch_size=32),
+        model=LSTMNReaderConfig(embed_dim=32, hidden_dim=48, align_dim=24, mlp_dim=64, dropout=0.0),
+        task=TextClassificationConfig("toy_reviews", batch_size=64),
         train=Train(
-            steps=200, lr=1e-2, schedule="linear", warmup=20, clip=1.0, log_every=50, evaluate_every=100,
-            save_every=200, keep=1,
+            steps=220, lr=1e-2, schedule="linear", warmup=20, clip=1.0, log_every=55, evaluate_every=110,
+            save_every=220, keep=1,
         ),
         note="generated reviews, on a CPU",
     )  # fmt: skip
