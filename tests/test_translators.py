@@ -33,6 +33,14 @@ VARIANTS: dict[str, list[dict[str, object]]] = {  # of models that are tested in
             {"kernel": 5, "align": "local_predictive"},
         )
     ],
+    "lstmn_translator": [
+        {"embed_dim": 6, "hidden_dim": 8, "align_dim": 10, "layers": 2, **variant}
+        for variant in (
+            {},
+            {"fusion": "shallow", "tape": 3},
+            {"score": "dot", "align": "sparsemax", "intra_score": "location_aware", "intra_align": "monotonic"},
+        )
+    ],
     "transformer": [
         {"dim": 8, "hidden_dim": 12, "num_heads": 2, "encoder_layers": 2, "decoder_layers": 2, **variant}
         for variant in (
@@ -141,7 +149,8 @@ def test_every_model_says_which_layers_look_at_the_source(case: str) -> None:
     assert bool(seen) == attends(case)
     assert list(stepped) == list(seen)
     others = {name: record.weights for name, record in everything.items() if name not in seen}
-    assert all(weights.shape[-2] == weights.shape[-1] for weights in others.values())  # self-attention, [t t] or [k k]
+    # self-attention, [t t] or [k k]; of an LSTMN, whose last word nobody attends to, a column less
+    assert all(weights.shape[-2] - weights.shape[-1] in (0, 1) for weights in others.values())
     padding = torch.arange(6) >= lengths.unsqueeze(1)
     for name, record in seen.items():
         weights = torch.from_numpy(record.weights)
@@ -241,6 +250,9 @@ AT_ONCE: list[tuple[str, dict[str, object]]] = [
     ("luong-0", {"input_feeding": False}),
     ("luong-0", {"score": "location_aware", "layers": 1}),
     ("luong-0", {"score": "dot"}),
+    ("lstmn_translator-0", {}),
+    ("lstmn_translator-0", {"fusion": "shallow", "layers": 1}),
+    ("lstmn_translator-0", {"score": "location_aware", "intra_score": "general", "tape": 2}),
 ]
 whole_passes = pytest.mark.parametrize("case", ["bahdanau-0", "luong-0"])
 

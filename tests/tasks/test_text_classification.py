@@ -14,7 +14,7 @@ from regard.base import ConfigError, RegardError
 from regard.data import LabelledTexts, SubwordCodec
 from regard.data.pictures import IGNORE
 from regard.explanation import Matrix, Shading
-from regard.models import SelfAttentive, SelfAttentiveConfig
+from regard.models import LSTMNReader, LSTMNReaderConfig, SelfAttentive, SelfAttentiveConfig
 from regard.tasks import TASKS, TextClassification, TextClassificationConfig, TextSettings
 
 SMALL = SelfAttentiveConfig(embed_dim=6, hidden_dim=5, attention_dim=4, hops=3, mlp_dim=8, gate_dim=4)
@@ -188,6 +188,23 @@ def test_layers_of_a_model_whose_words_attend_to_each_other() -> None:
     assert isinstance(matrix, Matrix)
     assert matrix.rows == matrix.columns == ("good", "soup", "today")
     assert matrix.weights.shape == (3, 3)
+
+
+def test_layers_of_a_model_whose_texts_attend_to_each_other() -> None:
+    """Rows and columns are words of the texts that the model names, without padding, and no word sees itself."""
+    _, task = build(paired=True)
+    model = LSTMNReader(task.complete(LSTMNReaderConfig(embed_dim=4, hidden_dim=4, align_dim=4, mlp_dim=4)))
+    [[answer]] = task.predict(model, [("the cat sleeps today", "a cat")])
+    own, other, across = task.layers(model, answer)
+    first, second = ("the", "cat", "sleeps", "today"), ("a", "cat")
+    for matrix, rows, columns in ((own, first, first), (other, second, second), (across, second, first)):
+        assert isinstance(matrix, Matrix)
+        assert (matrix.rows, matrix.columns) == (rows, columns)
+        assert matrix.weights.shape == (len(rows), len(columns))
+    assert (own.layer, across.layer) == ("first.0.attention", "second.0.inter_attention")  # type: ignore[attr-defined]
+    assert own.weights.sum(1).tolist() == pytest.approx([0.0, 1.0, 1.0, 1.0])  # type: ignore[attr-defined]
+    assert (own.weights.diagonal() == 0).all()  # type: ignore[attr-defined]
+    assert across.weights.sum(1).tolist() == pytest.approx([1.0, 1.0])  # type: ignore[attr-defined]
 
 
 def test_examples_have_texts_of_all_classes() -> None:

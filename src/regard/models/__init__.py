@@ -24,6 +24,8 @@ from regard.models.gnmt import GNMT, GNMTConfig, gnmt_base
 from regard.models.language_model import Continued, LanguageModel
 from regard.models.lstm_language_model import LSTMLanguageModel, LSTMLanguageModelConfig
 from regard.models.lstmn import LSTMN, LSTMNConfig, LSTMNLanguageModel
+from regard.models.lstmn_reader import LSTMNReader, LSTMNReaderConfig, lstmn_pairs, lstmn_sentiment
+from regard.models.lstmn_translator import LSTMNTranslator, LSTMNTranslatorConfig
 from regard.models.luong import Luong, LuongConfig, luong_global, luong_local_p
 from regard.models.memn2n import MemN2N, MemN2NConfig, memn2n_alone, memn2n_joint
 from regard.models.nonlocal_net import NonLocalConfig, NonLocalNet, nonlocal_resnet20, nonlocal_resnet56
@@ -119,6 +121,16 @@ MODELS: dict[str, Paper] = {
         LSTMNLanguageModel, LSTMNConfig, 2016, "Long Short-Term Memory-Networks for Machine Reading",
         "https://arxiv.org/abs/1601.06733",
     ),
+    "lstmn_reader": Paper(
+        LSTMNReader, LSTMNReaderConfig, 2016,
+        "Long Short-Term Memory-Networks for Machine Reading, the classifier of texts and pairs",
+        "https://arxiv.org/abs/1601.06733",
+    ),
+    "lstmn_translator": Paper(
+        LSTMNTranslator, LSTMNTranslatorConfig, 2016,
+        "Long Short-Term Memory-Networks for Machine Reading, encoder and decoder",
+        "https://arxiv.org/abs/1601.06733",
+    ),
     "lstm_language_model": Paper(
         LSTMLanguageModel, LSTMLanguageModelConfig, 2016,
         "Long Short-Term Memory-Networks for Machine Reading, the LSTM baseline",
@@ -172,6 +184,10 @@ __all__ = [
     "LSTMLanguageModelConfig",
     "LSTMNConfig",
     "LSTMNLanguageModel",
+    "LSTMNReader",
+    "LSTMNReaderConfig",
+    "LSTMNTranslator",
+    "LSTMNTranslatorConfig",
     "LanguageModel",
     "Luong",
     "LuongConfig",
@@ -205,6 +221,8 @@ __all__ = [
     "dram_pairs",
     "dram_svhn",
     "gnmt_base",
+    "lstmn_pairs",
+    "lstmn_sentiment",
     "luong_global",
     "luong_local_p",
     "memn2n_alone",

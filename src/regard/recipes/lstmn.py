@@ -1,11 +1,21 @@
-"""Recipes of LSTMN and of its twin, an ordinary LSTM of the same size."""
+"""Recipes of LSTMN: language models beside an ordinary LSTM, classifiers of texts and pairs, and translators."""
 
 from dataclasses import replace
 
-from regard.models import LSTMLanguageModelConfig, LSTMNConfig
+from regard.models import LSTMLanguageModelConfig, LSTMNConfig, LSTMNReaderConfig, LSTMNTranslatorConfig
+from regard.recipes import bahdanau
 from regard.recipes.recipe import Recipe
-from regard.tasks import LanguageModellingConfig
+from regard.tasks import LanguageModellingConfig, TextClassificationConfig
 from regard.train import Train
+
+SST = TextClassificationConfig("sst", phrases=True, vectors="glove50d", batch_size=128, fit=8)
+SST_MODEL = LSTMNReaderConfig(
+    embed_dim=50, hidden_dim=168, align_dim=168, mlp_dim=168, dropout=0.5, embed_dropout=0.3, word_dropout=0.1
+)
+SST_TRAIN = Train(
+    steps=3640, lr=1e-3, schedule="cosine", warmup=100, clip=1.0, precision="tf32", capture=True, ema=0.999,
+    log_every=182, evaluate_every=607, save_every=1820, keep=1,
+)  # fmt: skip
 
 
 def smoke() -> Recipe:
@@ -59,3 +69,74 @@ def shakespeare() -> Recipe:
         ),
         note="plays, character by character, the tape goes on",
     )  # fmt: skip
+
+
+def reviews() -> Recipe:
+    """Generated reviews, in seconds on a CPU: an opinion counts, and whether it is negated."""
+    return Recipe(
+        paper="lstmn_reader",
+        model=LSTMNReaderConfig(embed_dim=32, hidden_dim=48, align_dim=24, mlp_dim=64, dropout=0.0),
+        task=TextClassificationConfig("toy_reviews", batch_size=64),
+        train=Train(
+            steps=220, lr=1e-2, schedule="linear", warmup=20, clip=1.0, log_every=55, evaluate_every=110,
+            save_every=220, keep=1,
+        ),
+        note="generated reviews, on a CPU",
+    )  # fmt: skip
+
+
+def sst2() -> Recipe:
+    """Sentences of film reviews, negative or positive, trained on all phrases of the trees: 6 epochs."""
+    published = "86.3 (the paper, vectors of 300 numbers)"
+    note = "sentences of film reviews, two classes"
+    return Recipe("lstmn_reader", SST_MODEL, replace(SST, binary=True), SST_TRAIN, note, published)
+
+
+def sst5() -> Recipe:
+    """The same with five classes, very negative to very positive: 4 epochs."""
+    train = replace(SST_TRAIN, steps=4980, log_every=249, evaluate_every=1245, save_every=2490)
+    published = "47.6 (the paper, vectors of 300 numbers)"
+    return Recipe("lstmn_reader", SST_MODEL, SST, train, "sentences of film reviews, five classes", published)
+
+
+def snli() -> Recipe:
+    """Entailment, 100,000 pairs: the hypothesis reads the tapes of the premise by deep fusion; 12 epochs."""
+    return Recipe(
+        paper="lstmn_reader",
+        model=LSTMNReaderConfig(embed_dim=50, dropout=0.2, embed_dropout=0.1),
+        task=TextClassificationConfig("snli", vectors="glove50d", batch_size=256, fit=8),
+        train=Train(
+            steps=4692, lr=1e-3, schedule="cosine", warmup=200, clip=1.0, precision="tf32", capture=True, ema=0.999,
+            log_every=391, evaluate_every=391, save_every=2346, keep=1,
+        ),
+        note="entailment, deep fusion",
+        published="85.7 on 549,367 pairs (the paper, 300 units)",
+    )  # fmt: skip
+
+
+def snli_shallow() -> Recipe:
+    """The same with shallow fusion."""
+    recipe = snli()
+    model = replace(recipe.model, fusion="shallow")
+    return replace(recipe, model=model, note="entailment, shallow fusion", published="")
+
+
+def multi30k_de_en() -> Recipe:
+    """Captions, German to English: the decoder reads the tapes of the encoder by deep fusion."""
+    base = bahdanau.multi30k_de_en()
+    model = LSTMNTranslatorConfig(0, 0, embed_dim=256, hidden_dim=512, align_dim=256, dropout=0.4)
+    return replace(
+        base,
+        paper="lstmn_translator",
+        model=model,
+        train=replace(base.train, precision="tf32", clip=1.0),
+        note="captions, German to English, deep fusion",
+        published="",
+    )
+
+
+def multi30k_de_en_shallow() -> Recipe:
+    """The same with shallow fusion."""
+    recipe = multi30k_de_en()
+    note = "captions, German to English, shallow fusion"
+    return replace(recipe, model=replace(recipe.model, fusion="shallow"), note=note)

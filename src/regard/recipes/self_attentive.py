@@ -72,6 +72,14 @@ def sst2() -> Recipe:
     return Recipe("self_attentive", model, task, train, "sentences of film reviews, two classes")
 
 
+def sst5() -> Recipe:
+    """The same with five classes, very negative to very positive."""
+    recipe = sst2()
+    train = replace(recipe.train, steps=4980, evaluate_every=1245, save_every=2490, log_every=249)  # 4 epochs
+    task, note = replace(recipe.task, binary=False), "sentences of film reviews, five classes"
+    return replace(recipe, task=task, train=train, note=note)
+
+
 def snli() -> Recipe:
     """Entailment, 100,000 pairs: each hop of both sentences has its own matrix."""
     published = "84.4 on 549,367 pairs (Lin et al. 2017)"

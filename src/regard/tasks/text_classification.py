@@ -1,16 +1,18 @@
 """Classification of texts, or of pairs of texts: labels out, with the words that the model looked at.
 
 A model of this task takes `texts` [b s k] and `lengths` [b s] (s is 1, or 2 for pairs) and gives `logits` [b 1 c]. What
-else it gives and has is its own affair, but the task knows three names:
+else it gives and has is its own affair, but the task knows four names:
 
 - `penalty` [b] of what it gives is added to the loss;
 - `words`, an `nn.Embedding`, is where word vectors go that others have trained;
-- `hop_layers` is a pattern for a trace: layers that are called once for all texts [(b s) …] and whose rows are hops.
+- `hop_layers` is a pattern for a trace: layers that are called once for all texts [(b s) …] and whose rows are hops;
+- `layer_sides` maps such patterns to two numbers of texts: the words of the one attend to the words of the other.
 """
 
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
@@ -176,13 +178,18 @@ class TextClassification(PreparedTexts, StoredTask):
 
     @torch.no_grad()
     def layers(self, model: nn.Module, prediction: ClassifiedText) -> list[Explanation]:
-        """What the words of each text attend to, layer by layer, for models whose words attend to each other."""
+        """What the words of each text attend to, layer by layer: to each other, or to the words of the other text."""
         batch = evaluation_text_batches(self.encoded([[text] for text in prediction.source.split(" ||| ")]))[0]
         with evaluating(model), trace(model) as seen:
             model(batch.texts.to(device_of(model)), batch.lengths.to(device_of(model)))
         explanations: list[Explanation] = []
         for name, record in seen.items():
             weights = np.asarray(record.weights)
+            between = _sides_of(model, name)
+            if between is not None:
+                rows, columns = (prediction.tokens[side] for side in between)
+                explanations.append(Matrix(_fitted(weights[0], rows, columns), rows, columns, name, prediction.text))
+                continue
             for side, words in enumerate(prediction.tokens):
                 if len(weights) > side and weights.shape[-2:] == (batch.texts.shape[2],) * 2:
                     square = weights[side][..., : len(words), : len(words)]
@@ -250,6 +257,18 @@ def _title(example: Sequence[str], side: int) -> str:
     name = "" if len(example) == 1 else ("first: ", "second: ")[side]
     text = " ".join(example[side].split())
     return name + (text if len(text) <= 80 else text[:79] + "…")
+
+
+def _sides_of(model: nn.Module, name: str) -> tuple[int, int] | None:
+    """Which texts the rows and the columns of a layer are words of, for a model that says it."""
+    known: dict[str, tuple[int, int]] = getattr(model, "layer_sides", {})
+    return next((sides for pattern, sides in known.items() if fnmatchcase(name, pattern)), None)
+
+
+def _fitted(weights: np.ndarray, rows: Sequence[str], columns: Sequence[str]) -> np.ndarray:
+    """The weights of real words; a column that no word could attend to yet, such as that of the last word, is zero."""
+    real = weights[: len(rows), : len(columns)]
+    return np.pad(real, ((0, len(rows) - real.shape[0]), (0, len(columns) - real.shape[1])))
 
 
 TASK = TaskEntry(
