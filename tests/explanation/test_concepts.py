@@ -90,7 +90,7 @@ def test_what_a_notebook_shows():
     assert "black = 0.60 cat + 0.40 black" in page
     assert '<figure class="map"' in page
     assert page.count("<details>") == 1  # the lower layer; the upper one is open
-    assert '<rect x="0.00" width="60.00"' in page
+    assert 'd="M0.00 0h60.00v1h-60.00z"' in page
 
 
 @pytest.mark.parametrize(

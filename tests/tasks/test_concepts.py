@@ -24,7 +24,7 @@ from regard.models import (
 from regard.tasks import LanguageModelling, LanguageModellingConfig, Translation, TranslationConfig, concepts_of
 
 UNITS = TextUnits.train("the cat sat on a mat .\n", kind="spaced")
-CODEC = WordCodec(Vocabulary("the cat sat on a mat .".split()))
+CODEC = WordCodec(Vocabulary(["the", "cat", "sat", "on", "a", "mat", "."]))
 
 
 def text_task(context: Any = "sentence") -> LanguageModelling:

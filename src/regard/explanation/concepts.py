@@ -41,7 +41,7 @@ class Concepts(Explanation):
     weights: Any  # [layers words words]
     words: Sequence[str]
     layers: Sequence[str] = ()  # their names; none: they are numbered
-    residual: float = 0.5
+    residual: int | float = 0.5
     heads: str = ""  # such as "mean of 8 heads"
     title: str = ""
 
@@ -53,14 +53,11 @@ class Concepts(Explanation):
         for axis in (1, 2):
             words = as_labels("words", words, weights.shape[axis])
         layers = as_labels("layers", self.layers) or tuple(f"layer {number + 1}" for number in range(len(weights)))
-        residual = float(as_numbers("the residual share of concepts", self.residual, {0: "one number"}))
-        if not 0 <= residual < 1:
-            raise ConfigError("the residual share of concepts", got=residual, expected="from 0 to below 1")
         self._set(
             weights=weights,
             words=words,
             layers=as_labels("layers", layers, len(weights)),
-            residual=residual,
+            residual=_share(self.residual),
             heads=as_text("the heads of concepts", self.heads),
             title=as_text("the title of concepts", self.title),
         )
@@ -82,7 +79,7 @@ class Concepts(Explanation):
         `residual` of every word was left as it is; 0 multiplies the weights alone. Rows are non-negative and sum to 1.
         A word that takes in nothing stays what it is.
         """
-        kept = self.residual if residual is None else residual
+        kept = self.residual if residual is None else _share(residual)
         shares = np.maximum(self.weights, 0)
         totals, alone = shares.sum(-1, keepdims=True), np.eye(len(self.words))
         shares = np.where(totals > 0, shares / np.where(totals > 0, totals, 1), alone)
@@ -125,9 +122,9 @@ class Concepts(Explanation):
         for number, shares in enumerate(self.through_layers()[layer]):
             left, bars = 0.0, []
             for share, place in sorted(zip(shares.tolist(), range(len(shares)), strict=True), reverse=True):
-                size = f'x="{100 * left:.2f}" width="{100 * share:.2f}" height="1"'
+                shape = f'd="M{100 * left:.2f} 0h{100 * share:.2f}v1h-{100 * share:.2f}z"'
                 tip = f"<title>{text(_plain(self.words[place]))} {share:.3f}</title>"
-                bars.append(f'<rect {size} fill="hsl({hue(place)} 60% 50%)">{tip}</rect>')
+                bars.append(f'<path {shape} style="fill:hsl({hue(place)} 60% 50%)">{tip}</path>')
                 left += share
             picture = (
                 f'<svg width="160" height="10" viewBox="0 0 100 1" preserveAspectRatio="none">{"".join(bars)}</svg>'
@@ -154,6 +151,14 @@ def hue(place: int) -> int:
     True
     """
     return 150 * place % 360 if place < 12 else (150 * place + 15) % 360
+
+
+def _share(residual: Any) -> float:
+    """A residual share, checked."""
+    share = float(as_numbers("the residual share of concepts", residual, {0: "one number"}))
+    if not 0 <= share < 1:
+        raise ConfigError("the residual share of concepts", got=share, expected="from 0 to below 1")
+    return share
 
 
 def _plain(word: str) -> str:
