@@ -211,7 +211,7 @@ def test_command_line_is_frozen() -> None:
         "report": ["--help", "--out", "--samples", "--source", "--split", "--target"],
         "list": ["--help", "--json"],
         "show": ["--help", "--json"],
-        "predict": ["--device", "--draw", "--help", "--json", "--set"],
+        "predict": ["--concepts", "--device", "--draw", "--help", "--json", "--set"],
         "info": ["--help"],
         "tour": ["--help", "--out"],
     }  # fmt: skip

@@ -226,3 +226,14 @@ def test_figures_of_pictures(gazing: api.Model, captioning: api.Model) -> None:
     judged = captioning.evaluate(beam=1)
     assert {"bleu_1", "bleu_4_brevity", "cider"} <= set(judged.figures)
     assert judged.details["settings"]["beams"] == 1
+
+
+def test_concepts_of_the_shipped_translator(shipped: api.Model) -> None:
+    concepts = shipped.concepts(KEYS)
+    assert concepts.words == tuple(shipped.translate(KEYS).source_tokens)
+    assert len(concepts.layers) == 4
+    np.testing.assert_allclose(concepts.weights.sum(-1), 1, atol=1e-5)
+    heads = np.mean([shipped.concepts(KEYS, head=head).weights for head in range(8)], axis=0)
+    np.testing.assert_allclose(heads, concepts.weights, atol=1e-6)
+    with pytest.raises(ConfigError, match="residual share of concepts: got 1"):
+        shipped.concepts(KEYS, residual=1)

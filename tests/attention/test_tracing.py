@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from regard.attention import ALiBi, Attention, Cache, Mask, MultiHead, Trace, attend, attend_edges, trace
-from regard.attention.tracing import record_path
+from regard.attention.tracing import record_path, untraced, watched
 from regard.base import ConfigError, MaskError, RegardError, ShapeError
 from regard.score import Edges
 
@@ -361,6 +361,19 @@ def test_nothing_is_seen_outside() -> None:
     attend(x, x, x)
     assert len(seen) == 0
     assert repr(seen) == "Trace()"
+
+
+def test_nothing_is_seen_inside_of_untraced_and_all_of_it_after() -> None:
+    layer = MultiHead(4, num_heads=2)
+    with trace(layer) as seen:
+        with untraced():
+            layer(torch.zeros(1, 3, 4))
+            assert not watched(layer)
+        with pytest.raises(ShapeError), untraced():
+            layer(torch.zeros(1, 3, 5))
+        assert not seen
+        layer(torch.zeros(1, 2, 4))
+    assert [record.weights.shape for record in seen.values()] == [(1, 2, 2, 2)]
 
 
 def test_threads_see_their_own() -> None:

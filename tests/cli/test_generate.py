@@ -8,7 +8,7 @@ import pytest
 
 from regard import api
 from regard.cli.main import main
-from regard.models import LSTMLanguageModelConfig, LSTMNConfig
+from regard.models import LSTMLanguageModelConfig, LSTMNConfig, MemN2NLanguageModelConfig
 from regard.recipes import Recipe
 from regard.tasks import LanguageModelling, LanguageModellingConfig
 from regard.train import Train
@@ -103,3 +103,13 @@ def test_models_that_cannot(run: Path, tmp_path: Path, capsys: pytest.CaptureFix
     plain = trained(tmp_path / "plain", "lstm_language_model", model, pytest.MonkeyPatch())
     assert main(["generate", str(plain), "the", "--draw", str(tmp_path / "x.png")]) == 2
     assert "lstm_language_model has no attention" in capsys.readouterr().err
+
+
+def test_a_drawing_for_each_hop(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = MemN2NLanguageModelConfig(memories=3, width=8, hops=2)
+    run = trained(tmp_path / "memory", "memn2n_language_model", model, monkeypatch)
+    written = said(capsys, str(run), "the dog", "--tokens", "5", "--draw", str(tmp_path / "hops.png"))
+    assert written.startswith("the dog")
+    assert len(list(tmp_path.glob("hops*.png"))) == 2

@@ -45,3 +45,18 @@ def test_mistakes(trained: Path, gazing: Path, capsys: pytest.CaptureFixture[str
     assert "nowhere.png" in capsys.readouterr().err
     assert main(["predict", str(trained), "hello", "--draw", "a.bmp"]) == 2
     assert capsys.readouterr().err.startswith("regard: --draw: unknown picture format")
+
+
+def test_concepts(gazing: Path, pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = ["I lost my keys.", "Thank you."]
+    assert main(["predict", "tatoeba-en-fr", *texts, "--concepts", str(tmp_path / "made_of.svg"), "--json"]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["made_of_1.svg", "made_of_2.svg"]
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    kinds = [[explanation["kind"] for explanation in each["explanations"]] for each in told]
+    assert kinds == [["matrix", "concepts"]] * 2
+    assert explanation_from_json(told[1]["explanations"][1]) == api.load("tatoeba-en-fr").concepts("Thank you.")
+    picture = str(next(pictures.glob("*.png")))
+    assert main(["predict", str(gazing), picture, "--concepts", str(tmp_path / "x.png")]) == 2
+    assert "no words attend to each other" in capsys.readouterr().err
+    assert main(["predict", "tatoeba-en-fr", "hello", "--concepts", "a.bmp"]) == 2
+    assert capsys.readouterr().err.startswith("regard: --concepts: unknown picture format")

@@ -1,12 +1,16 @@
 """Recipes of memory networks: epochs, rates and the ladder as published; the small one learns."""
 
 import json
+import math
+from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from regard import api
+from regard.datasets.agreement import agreement
 from regard.recipes import RECIPES
 from regard.train.schedule import learning_rate
 
@@ -62,3 +66,40 @@ def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
     resumed = api.train(replace(quick, train=every), tmp_path / "cut", resume=True)
     for first, second in zip(whole.module.parameters(), resumed.module.parameters(), strict=True):
         assert first.equal(second)
+
+
+def test_the_language_model_of_the_paper() -> None:
+    """6 hops, 150 words, 150 wide; SGD on sums over 128 predictions, clipped at 50, divided by 1.5 on a plateau."""
+    recipe = RECIPES["memn2n/ptb"]()
+    train, task = recipe.train, recipe.task
+    assert (recipe.model.hops, recipe.model.memories, recipe.model.width) == (6, 150, 150)
+    predictions = task.batch_size * task.length
+    assert (predictions, task.context) == (128, "stream")
+    assert (train.optimiser, train.momentum, train.schedule) == ("sgd", 0, "plateau")
+    assert (train.lr / predictions, train.clip * predictions) == (pytest.approx(0.01), pytest.approx(50))
+    rates = [learning_rate(train, 1, 0.0, reductions) for reductions in range(3)]
+    assert rates == pytest.approx([1.28, 1.28 / 1.5, 1.28 / 1.5**2])
+    assert train.evaluate_every * predictions == pytest.approx(929_589, rel=1e-3)  # one epoch
+
+
+def _trigram_perplexity(train: list[str], test: list[str]) -> float:
+    """The perplexity of counts of three tokens, each count being 0.1 too large."""
+    threes, twos = Counter(zip(train, train[1:], train[2:], strict=False)), Counter(pairwise(train))
+    nats = [
+        -math.log((threes[a, b, c] + 0.1) / (twos[a, b] + 0.1 * len({*train})))
+        for a, b, c in zip(test, test[1:], test[2:], strict=False)
+    ]
+    return math.exp(sum(nats) / len(nats))
+
+
+def test_the_small_language_model_learns_what_three_words_do_not_tell(tmp_path: Path) -> None:
+    """The verb agrees with a subject that stands further back than two words."""
+    texts = {split: text.replace("\n", " <eos> ").split() for split, text in agreement().items()}
+    model = api.train(RECIPES["memn2n/agreement"](), tmp_path / "run")
+    perplexity = model.evaluate("test").figures["perplexity"]
+    assert perplexity < 4.8 < _trigram_perplexity(texts["train"], texts["test"]) - 0.2
+    written = model.generate("the dogs that the", max_tokens=12)
+    assert written.text.startswith("the dogs that the ")
+    first, second = written.explanations
+    assert first.weights.shape == second.weights.shape == (17, 17)  # <eos>, four words and twelve
+    assert [first.layer, second.layer] == ["hops.attentions.0", "hops.attentions.1"]

@@ -9,7 +9,7 @@ from torch import nn
 
 from regard.base import RegardError
 from regard.data import Question
-from regard.explanation import Explanation
+from regard.explanation import Concepts, Explanation
 from regard.recipes import Recipe
 from regard.tasks import (
     TASKS,
@@ -24,6 +24,7 @@ from regard.tasks import (
     Recognised,
     StoredTask,
     TaskEntry,
+    concepts_of,
 )
 
 Several = list[Any] | tuple[Any, ...]  # of pictures; a string is a sequence too
@@ -72,6 +73,14 @@ class Model:
         """All that the model attended to for one prediction, by layer and head, where it has several."""
         stored: StoredTask = self.task
         return stored.layers(self.module, prediction)
+
+    def concepts(self, text: str, *, head: int | None = None, residual: int | float = 0.5) -> Concepts:
+        """What the words of a text take in of each other, layer by layer, and what each is then made of.
+
+        `head` chooses one head of each layer; None takes the mean of all. `residual` is the share of a word that passes
+        by a layer unchanged. A model whose words do not attend to each other is refused.
+        """
+        return concepts_of(self.task, self.module, text, head=head, residual=residual, name=self.name)
 
     def evaluate(self, split: str = "test", *, progress: Progress | None = None, **settings: Any) -> Evaluation:
         """Every figure of the task on a split, with signatures and outputs.

@@ -212,6 +212,23 @@ def trace(
         _ACTIVE.reset(token)
 
 
+@contextmanager
+def untraced() -> Iterator[None]:
+    """No trace sees what runs inside: for layers that hand over their weights themselves, in another form.
+
+    >>> from regard.attention import attend
+    >>> with trace() as seen, untraced():
+    ...     _ = attend(torch.ones(1, 2), torch.ones(3, 2), torch.ones(3, 2))
+    >>> list(seen)
+    []
+    """
+    token = _ACTIVE.set(())
+    try:
+        yield
+    finally:
+        _ACTIVE.reset(token)
+
+
 def watched(module: Layer) -> bool:
     """Whether a trace wants the weights of this layer."""
     if torch.compiler.is_compiling():

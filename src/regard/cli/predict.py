@@ -15,6 +15,7 @@ def add(command: argparse.ArgumentParser) -> None:
     add_run(command)
     command.add_argument("inputs", nargs="+", metavar="input", help="texts, or the names of files, as the task wants")
     command.add_argument("--draw", metavar="FILE", help="draw what it attended to: .png .pdf .svg")
+    command.add_argument("--concepts", metavar="FILE", help="draw what each word is made of, by layer: .png .pdf .svg")
     command.add_argument("--json", action="store_true", help="print predictions and explanations as JSON, one a line")
     add_settings(command)
     add_device(command)
@@ -23,6 +24,7 @@ def add(command: argparse.ArgumentParser) -> None:
 def run(asked: argparse.Namespace) -> None:
     """Print a line for each input."""
     check_format("--draw", asked.draw)
+    check_format("--concepts", asked.concepts)
     from regard import api
     from regard.viz import draw, save
 
@@ -32,6 +34,10 @@ def run(asked: argparse.Namespace) -> None:
         for source, prediction in zip(chunk, model.predict(chunk, **settings), strict=True):
             number += 1
             explanations = api.explanations_of(model, prediction) if asked.json or asked.draw else []
+            if asked.concepts is not None:
+                concepts = model.concepts(source)
+                explanations = [*explanations, concepts] if asked.json else explanations
+                print(save(draw(concepts), numbered(asked.concepts, number, count)), file=sys.stderr)
             if asked.json:
                 told = {"input": source, "text": prediction.text}
                 told["explanations"] = [explanation.to_json() for explanation in explanations]

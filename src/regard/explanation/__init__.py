@@ -3,6 +3,7 @@
 A task makes them, `regard.viz` draws them, a page embeds them, and a notebook shows them.
 """
 
+from regard.explanation.concepts import Concepts, Neighbour
 from regard.explanation.edges import EdgeWeights
 from regard.explanation.explanation import Explanation
 from regard.explanation.gates import Gates
@@ -23,15 +24,18 @@ EXPLANATIONS: dict[str, type[Explanation]] = {
     "hops": Hops,
     "tape": Tape,
     "shading": Shading,
+    "concepts": Concepts,
 }
 
 __all__ = [
     "EXPLANATIONS",
+    "Concepts",
     "EdgeWeights",
     "Explanation",
     "Gates",
     "Hops",
     "Matrix",
+    "Neighbour",
     "Path",
     "Places",
     "Shading",

@@ -28,6 +28,7 @@ from regard.models.lstmn_reader import LSTMNReader, LSTMNReaderConfig, lstmn_pai
 from regard.models.lstmn_translator import LSTMNTranslator, LSTMNTranslatorConfig
 from regard.models.luong import Luong, LuongConfig, luong_global, luong_local_p
 from regard.models.memn2n import MemN2N, MemN2NConfig, memn2n_alone, memn2n_joint
+from regard.models.memn2n_language_model import MemN2NLanguageModel, MemN2NLanguageModelConfig
 from regard.models.nonlocal_net import NonLocalConfig, NonLocalNet, nonlocal_resnet20, nonlocal_resnet56
 from regard.models.ntm import NTM, NTMLSTM, Emitted, NTMConfig, NTMLSTMConfig, ntm_feed_forward, ntm_lstm
 from regard.models.ram import RAM, RAMConfig, ram_28, ram_60, ram_100
@@ -150,6 +151,10 @@ MODELS: dict[str, Paper] = {
     "memn2n": Paper(
         MemN2N, MemN2NConfig, 2015, "End-To-End Memory Networks", "https://arxiv.org/abs/1503.08895",
     ),
+    "memn2n_language_model": Paper(
+        MemN2NLanguageModel, MemN2NLanguageModelConfig, 2015, "End-To-End Memory Networks, the language model",
+        "https://arxiv.org/abs/1503.08895",
+    ),
 }  # fmt: skip
 
 __all__ = [
@@ -193,6 +198,8 @@ __all__ = [
     "LuongConfig",
     "MemN2N",
     "MemN2NConfig",
+    "MemN2NLanguageModel",
+    "MemN2NLanguageModelConfig",
     "NTMConfig",
     "NTMLSTMConfig",
     "NonLocalConfig",

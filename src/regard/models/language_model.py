@@ -25,8 +25,11 @@ class LanguageModel(nn.Module):
 
     A subclass defines `initial_state` and `read`. With `tied` the output has the weights of the embedding. In training
     `word_dropout` takes words out, each one at all its places in a text, and `locked` dropout the same numbers of all
-    words of a text (Gal & Ghahramani 2016).
+    words of a text (Gal & Ghahramani 2016). `self_attention_layers` is a pattern of the layers in which words attend to
+    earlier words, for a trace.
     """
+
+    self_attention_layers: str = ""
 
     def __init__(
         self,

@@ -528,6 +528,8 @@ class LSTMNLanguageModel(LanguageModel):
     With several layers, layer k + 1 reads h^k and, by a skip connection, the embedding.
     """
 
+    self_attention_layers = "layers.*.attention"
+
     def __init__(self, config: LSTMNConfig) -> None:
         super().__init__(
             vocabulary=config.vocabulary,

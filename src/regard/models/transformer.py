@@ -70,6 +70,7 @@ class Transformer(Translator):
     """Encoder and decoder of attention and feed-forward layers alone."""
 
     source_layers = "decoder.*.cross"
+    self_attention_layers = "encoder.*.inner"
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()

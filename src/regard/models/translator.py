@@ -28,10 +28,12 @@ class Translator(nn.Module):
 
     `source_layers` names the layers of the decoder that look at the source, as a pattern for a trace:
     `trace(model, layers=model.source_layers)` collects weights [b t k] or [b h t k] over source words, and no others.
-    It is empty, and matches no layer, for a model without attention.
+    It is empty, and matches no layer, for a model without attention. `self_attention_layers` names those in which the
+    words of the source attend to each other.
     """
 
     source_layers: str = ""
+    self_attention_layers: str = ""
 
     def encode(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"]) -> EncodedSource:
         """Source ids [b k] and their lengths [b], read once."""

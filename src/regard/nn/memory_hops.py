@@ -66,7 +66,12 @@ class MemoryHops(nn.Module):
                 state.unsqueeze(1), hop_keys, hop_values, options, need_weights=needed, trace_as=attention
             )  # p^k = align(score(u^k, m^k)), o^k = Σ_i p_i^k c_i^k
             previous = None if seen.weights is None else seen.weights.squeeze(1)
-            state = (state if self.across is None else self.across(state)) + seen.context.squeeze(1)
-            if self.rectified:
-                state = torch.cat([F.relu(state[:, : self.rectified]), state[:, self.rectified :]], 1)
+            state = self.take_in(state, seen.context.squeeze(1))
         return state
+
+    def take_in(self, state: Float[Tensor, "*b d"], context: Float[Tensor, "*b d"]) -> Float[Tensor, "*b d"]:
+        """The next state: u^k + o^k, or H u^k + o^k, its first `rectified` numbers after a ReLU."""
+        after: Tensor = (state if self.across is None else self.across(state)) + context
+        if not self.rectified:
+            return after
+        return torch.cat([F.relu(after[..., : self.rectified]), after[..., self.rectified :]], -1)

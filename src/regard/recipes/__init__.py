@@ -121,6 +121,8 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "memn2n/babi_joint_pe_ls": memn2n.babi_joint_pe_ls,
     "memn2n/babi_10k": memn2n.babi_10k,
     "memn2n/smoke": memn2n.smoke,
+    "memn2n/ptb": memn2n.ptb,
+    "memn2n/agreement": memn2n.agreement,
 }
 
 __all__ = [

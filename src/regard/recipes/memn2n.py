@@ -1,4 +1,5 @@
-"""End-to-end memory networks (Sukhbaatar et al. 2015) on bAbI, alone and joint, and the ladder of its table 1.
+"""End-to-end memory networks (Sukhbaatar et al. 2015) on bAbI, alone and joint, with the ladder of its table 1; and
+as a language model.
 
 The paper adds the losses of a batch up, we take their mean: rates are 32 times the paper's 0.01, and gradients are
 clipped at 40/32. As in the authors' code, the epochs of the linear start come before the others, at half the rate. The
@@ -10,9 +11,9 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from regard.models import MemN2NConfig, memn2n_alone, memn2n_joint
+from regard.models import MemN2NConfig, MemN2NLanguageModelConfig, memn2n_alone, memn2n_joint
 from regard.recipes.recipe import Recipe
-from regard.tasks import QuestionAnsweringConfig
+from regard.tasks import Generation, LanguageModellingConfig, QuestionAnsweringConfig
 from regard.train import Train
 
 BATCH = 32
@@ -21,6 +22,8 @@ TRAIN = Train(optimiser="sgd", momentum=0.0, lr=0.01 * BATCH, clip=40 / BATCH, s
               halvings=3, capture=True, average=1, keep=1)  # fmt: skip
 LINEAR: dict[str, Any] = {"alone": 20, "joint": 30}  # epochs of the linear start, in the authors' code
 EPOCHS: dict[str, Any] = {"alone": 100, "joint": 60}
+STREAMS = 128  # predictions of an update of the language model
+PTB_EPOCH = 929_589 // STREAMS  # updates
 
 
 def babi() -> Recipe:
@@ -77,6 +80,40 @@ def smoke() -> Recipe:
     recipe = _recipe(memn2n_alone(), "alone", 675, "embedded stories, on a CPU", "", linear=15, epochs=25)
     task = replace(recipe.task, dataset="babi_small", tasks=("1",))
     return replace(recipe, task=task, train=replace(recipe.train, capture=False))
+
+
+def ptb() -> Recipe:
+    """Penn Treebank, 6 hops over the last 150 words; the memory goes on through the text.
+
+    An update has 128 predictions, as in the paper: the next word of each of 128 streams.
+    """
+    return Recipe(
+        paper="memn2n_language_model",
+        model=MemN2NLanguageModelConfig(),
+        task=LanguageModellingConfig(
+            "ptb", context="stream", batch_size=STREAMS, length=1, generation=Generation(rows=STREAMS)
+        ),
+        train=Train(
+            steps=50 * PTB_EPOCH, optimiser="sgd", momentum=0.0, lr=0.01 * STREAMS, clip=50 / STREAMS,
+            schedule="plateau", factor=1 / 1.5, precision="tf32", capture=True,
+            log_every=500, evaluate_every=PTB_EPOCH, save_every=5 * PTB_EPOCH,
+        ),
+        note="newspaper text, 6 hops over the last 150 words",
+        published="111 (the paper, the best of 10 by validation)",
+    )  # fmt: skip
+
+
+def agreement() -> Recipe:
+    """Generated sentences whose verb agrees with a distant subject, as a running text: seconds on a CPU."""
+    return Recipe(
+        paper="memn2n_language_model",
+        model=MemN2NLanguageModelConfig(memories=16, width=32, hops=2),
+        task=LanguageModellingConfig("agreement", context="stream", batch_size=32, length=16),
+        train=Train(
+            steps=200, lr=2e-2, schedule="linear", floor=0.05, log_every=50, evaluate_every=100, save_every=100
+        ),
+        note="generated sentences, on a CPU",
+    )
 
 
 def _recipe(

@@ -12,6 +12,7 @@ from regard.tasks import (
 from regard.tasks.algorithmic import Algorithmic, AlgorithmicConfig, Computed
 from regard.tasks.captioning import Caption, Captioning, CaptioningConfig
 from regard.tasks.classification import Classification, ClassificationConfig, Recognised
+from regard.tasks.concepts import concepts_of
 from regard.tasks.display import Column, Display, EvaluationChart, Figure, Point
 from regard.tasks.features import EncoderConfig, FeatureCache
 from regard.tasks.generation import Generated, Generation
@@ -96,6 +97,7 @@ __all__ = [
     "TrainingBatches",
     "Translation",
     "TranslationConfig",
+    "concepts_of",
     "read_splits",
     "translate_texts",
 ]

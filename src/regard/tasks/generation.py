@@ -53,12 +53,8 @@ class Generated:
 @torch.no_grad()
 def continue_text(model: nn.Module, text: str, units: TextUnits, how: Generation, *, by_sentence: bool) -> Generated:
     """What follows a text. With `by_sentence` the text is the start of one line, which the model may end."""
-    if by_sentence and "\n" in text:
-        cure = "give one line, or train with task.context=stream"
-        raise RegardError("this model reads one sentence at a time", got=f"{text.count(chr(10)) + 1} lines", cure=cure)
     device = device_of(model)
-    start = BOS if by_sentence else EOS  # what the first token of a text follows
-    prompt = [start, *units.stream(text).tolist()]
+    prompt = _prompt(text, units, by_sentence)
     with evaluating(model):
         last = prompt[-1]
         state = _initial_state(model)
@@ -73,6 +69,22 @@ def continue_text(model: nn.Module, text: str, units: TextUnits, how: Generation
         whole, between = units.decode(ids[1:]), ""
         return Generated(text, whole, written, best.log_prob, best.finished, tuple(ids), explanations)
     return Generated(text, f"{text}{between}{written}", written, best.log_prob, best.finished, tuple(ids), explanations)
+
+
+@torch.no_grad()
+def read_tokens(model: nn.Module, text: str, units: TextUnits, *, by_sentence: bool) -> list[str]:
+    """Lets a model read one text, and gives the tokens that it read, with that which the first of them follows."""
+    ids = _prompt(text, units, by_sentence)
+    model(torch.tensor([ids], device=device_of(model)), None)
+    return units.labels(ids)
+
+
+def _prompt(text: str, units: TextUnits, by_sentence: bool) -> list[int]:
+    """The numbers of the tokens of a text, after that which its first token follows."""
+    if by_sentence and "\n" in text:
+        cure = "give one line, or train with task.context=stream"
+        raise RegardError("this model reads one sentence at a time", got=f"{text.count(chr(10)) + 1} lines", cure=cure)
+    return [BOS if by_sentence else EOS, *units.stream(text).tolist()]
 
 
 def _follow(

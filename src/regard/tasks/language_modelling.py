@@ -57,7 +57,7 @@ from regard.nn import device_of, evaluating
 from regard.nn.loss import token_loss
 from regard.tasks.carried_state import CarriedState
 from regard.tasks.display import Column, Display, EvaluationChart, Figure, Point
-from regard.tasks.generation import Generated, Generation, continue_text
+from regard.tasks.generation import Generated, Generation, continue_text, read_tokens
 from regard.tasks.inputs import checked_split, checked_texts
 from regard.tasks.samples import evenly_by_size
 from regard.tasks.task import Evaluation, Example, Loss, Progress, StoredTask, TaskEntry, changed_settings
@@ -323,6 +323,10 @@ class LanguageModelling(StoredTask):
         how, by_sentence = settings or self.config.generation, self.config.context == "sentence"
         texts = checked_texts(inputs)
         return [[continue_text(model, text, self.units, how, by_sentence=by_sentence)] for text in texts]
+
+    def read(self, model: nn.Module, text: str) -> list[str]:
+        """Lets the model read a text, and gives its tokens, with the one that the first of them follows."""
+        return read_tokens(model, text, self.units, by_sentence=self.config.context == "sentence")
 
     def choose(self, split: str, count: int) -> list[int]:
         """Lines of all lengths, evenly from the shortest to the longest, among those of up to 40 tokens."""

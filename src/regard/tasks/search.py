@@ -105,6 +105,15 @@ def translate_texts(
     return predictions
 
 
+@torch.no_grad()
+def read_source(model: Any, text: str, codec: Codec) -> list[str]:
+    """Lets the encoder of a model read one text, and gives the tokens that it read, with <eos>."""
+    ids = [*codec.encode_text(text), EOS]
+    source = torch.tensor([ids], device=device_of(model))
+    model.encode(source, torch.tensor([len(ids)], device=source.device))
+    return [*codec.tokens(text), SPECIALS[EOS]]
+
+
 def changed_search(search: Search, changes: Mapping[str, Any], *, unused: Sequence[str]) -> Search:
     """The settings of a search with `changes` by name; `beam` is another name of `beams`.
 

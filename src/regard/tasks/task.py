@@ -170,6 +170,10 @@ class StoredTask:
         """For each input the best predictions, best first, each with `.text` and `.explanations`."""
         raise NotImplementedError(f"{type(self).__name__} must define predict(…)")
 
+    def read(self, model: torch.nn.Module, text: str) -> Sequence[str]:
+        """Lets a model read a text, and gives the names of its words; what the model attends to, a trace sees."""
+        raise NotImplementedError(f"{type(self).__name__} must define read(…)")
+
     def describe_model(self, model_config: Any) -> str:
         """What tells models of this task apart, in a word; nothing where their names have to."""
         return ""

@@ -45,7 +45,7 @@ from regard.tasks.parallel_text import (
     token_ids,
 )
 from regard.tasks.samples import evenly_by_size
-from regard.tasks.search import Prediction, Search, changed_search, check_search, translate_texts
+from regard.tasks.search import Prediction, Search, changed_search, check_search, read_source, translate_texts
 from regard.tasks.task import Evaluation, Example, Loss, Progress, StoredTask, TaskEntry
 
 Alpha = Annotated[float, Range(least=0, cure="use 5, as the paper does")]
@@ -306,6 +306,10 @@ class Translation(StoredTask):
             [replace(one, source=text) for one in translations]
             for text, translations in zip(texts, by_text, strict=True)
         ]
+
+    def read(self, model: Any, text: str) -> list[str]:
+        """Lets the encoder read a text, and gives its tokens, with <eos>."""
+        return read_source(model, cased([text], self._lowers)[0], self.codecs[0])
 
     @torch.no_grad()
     def layers(self, model: Any, prediction: Prediction) -> list[Matrix]:
