@@ -131,7 +131,7 @@ def test_a_config_without_settings() -> None:
     class Bare:
         pass
 
-    with pytest.raises(ConfigError, match="^unknown setting 'foo': there are no settings$"):
+    with pytest.raises(ConfigError, match=r"^unknown setting 'foo': there are no settings$"):
         override(Bare(), ["foo=1"])
 
 

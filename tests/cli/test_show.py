@@ -57,9 +57,7 @@ def test_a_task_whose_predictions_have_no_settings(
     assert "predictions:" not in capsys.readouterr().out
 
 
-def test_a_model_that_no_paper_describes(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_that_no_paper_describes(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MODELS, "ntm", MODELS["ntm"]._replace(title="A toy", link=""))
     assert main(["show", "ntm/smoke"]) == 0
     assert "\nA toy (2014)\n" in capsys.readouterr().out

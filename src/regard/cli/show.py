@@ -42,9 +42,7 @@ def run(asked: argparse.Namespace) -> None:
             if name.startswith(f"{section}."):
                 default = "" if each.value == each.default else f" (default: {each.default})"
                 print(f"  {f'{name}={each.value}':{width}}  {each.meaning}{default}".rstrip())
-    predicting = [
-        each for each in described(entry.task.settings_type()) if each.name not in entry.task.unused_settings
-    ]
+    predicting = [each for each in described(entry.task.settings_type()) if each.name not in entry.task.unused_settings]
     if predicting:
         call = f"model.{verb_of(entry)}(…, NAME=VALUE)"
         print(f"\npredictions: changed by `regard evaluate RUN --set NAME=VALUE`, or in `{call}`\n")
