@@ -1,7 +1,7 @@
 """Blocks of CONTRIBUTING that bear the name of a file: what a contributor adds, put into a copy of the project.
 
-A block of another language than `diff` is a new file; a block with the language `diff` has lines of a file that is there, and behind a plus
-the lines that are added below them.
+A block of the language `diff` has lines of a file that is there, and behind a plus the lines that are added below them;
+every other block is a new file.
 """
 
 import os
