@@ -178,7 +178,8 @@ def _rows(display: Display, contents: Mapping[str, dict[str, Any]], recipes: Map
 
 def _data(recipe: Recipe, content: Mapping[str, Any] | None) -> str:
     """What a row was trained on, in words; a row that joins others says it itself."""
-    return (content or {}).get("data") or recipe.task.describe_data()
+    data: str = (content or {}).get("data") or recipe.task.describe_data()
+    return data
 
 
 def _notes(display: Display, contents: Mapping[str, dict[str, Any]]) -> str:
