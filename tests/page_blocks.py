@@ -1,7 +1,7 @@
 """Blocks of CONTRIBUTING that bear the name of a file: what a contributor adds, put into a copy of the project.
 
-A block of Python is a new file; a block with the language `diff` has lines of a file that is there, and behind a plus
-the lines that are added below them.
+A block of the language `diff` has lines of a file that is there, and behind a plus the lines that are added below them;
+every other block is a new file.
 """
 
 import os
@@ -19,8 +19,15 @@ COPIED = ("src", "tests", "docs", "tools", "benchmarks")
 
 
 def section(title: str) -> str:
-    """The text below a title of the page."""
-    return PAGE.read_text().partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    """The text below a title of the page, up to the next title; titles inside a block are part of the block."""
+    text, inside_block, below_title = [], False, False
+    for line in PAGE.read_text().splitlines(keepends=True):
+        inside_block ^= line.startswith("```")
+        if line.startswith("## ") and not inside_block:
+            below_title = line == f"## {title}\n"
+        elif below_title:
+            text.append(line)
+    return "".join(text)
 
 
 def files_of(title: str) -> dict[str, tuple[str, str]]:

@@ -1,6 +1,10 @@
-"""The task of CONTRIBUTING, put on the menus by one entry each, can do all that a user can ask of a task."""
+"""The task of CONTRIBUTING, put into a copy of the project by the files that it names, can do all that others can.
+
+In this process it stands on the menus by one entry each, and does all that a user can ask of a task.
+"""
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,43 +12,95 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from page_blocks import as_module, python_block
+from page_blocks import add, as_module, copy_of_the_project, files_of, files_to_touch, run_tests
 
 from regard import api
 from regard.cli.main import main
 from regard.explanation import Matrix
 from regard.models import MODELS, Paper
-from regard.recipes import RECIPES, Recipe, ledger, overview, table
+from regard.recipes import RECIPES, ledger, overview, table
 from regard.tasks import TASKS
-from regard.train import Train
 
-pytestmark = pytest.mark.bare  # its functions have no types, so that the page stays short
+pytestmark = pytest.mark.bare  # the tests of the copy run in a process of their own
 
-NAME = "counting/small"
+NAME = "counter/small"
+FILES = files_of("Adding a task")
+MODULES = ("regard.tasks.counting", "regard.models.counter", "regard.recipes.counter")
+
+
+# ── a copy of the project, with what the page adds ──────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture(scope="module")
-def parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, ModuleType]]:
-    folder = tmp_path_factory.mktemp("toy")
-    names = {"toy_task": '"""Counting', "toy_model": "class CounterConfig"}
-    yield {name: as_module(name, python_block(words), folder / f"{name}.py") for name, words in names.items()}
-    for name in names:
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = copy_of_the_project(tmp_path_factory.mktemp("project"))
+    for path, (language, text) in FILES.items():
+        add(root, path, language, text)
+    return root
+
+
+def test_the_page_names_every_file_that_is_touched() -> None:
+    of_the_task = {path.replace("<name>", "counting") for path in files_to_touch("a task")}
+    of_its_model = {path.replace("<paper>", "counter") for path in files_to_touch("a model for a task that is there")}
+    assert of_the_task | of_its_model == set(FILES)
+    assert len(FILES) == 11
+
+
+def test_the_tests_of_all_tasks_take_it_in(project: Path) -> None:
+    """Those of the command line on the page that concern it: those of the other recipes would take minutes."""
+    own = [path for path in FILES if path.startswith("tests/")]
+    shared = [
+        "tests/test_architecture.py",
+        "tests/test_docs.py",
+        "tests/test_settings.py",
+        "tests/recipes/test_recipe.py",
+    ]
+    shared += ["tests/recipes/test_ledger.py", "tests/models/test_translator.py", "tests/cli/test_show.py"]
+    chosen = (
+        "count or architecture or papers or recipe_is_on or up_to_date or readme or every_number or by_chance "
+        "or is_walked or belongs or same_figures or every_setting_of_every"
+    )
+    outcome = run_tests(project, *own, *shared, "-k", f"({chosen}) and not code_runs")
+    assert outcome.returncode == 0, outcome.stdout[-3000:]
+    for test in (
+        "test_every_file_is_on_the_map[src/regard/tasks/counting.py]",
+        "test_settings_survive_a_folder[counter/small]",
+        "test_every_field_is_taken_or_refused[CounterConfig.embed_dim]",
+        "test_every_paper_page_says_what_differs[counter]",
+    ):
+        assert f"{test} PASSED" in outcome.stdout, test
+
+
+@pytest.mark.slow
+def test_its_types_and_its_style_are_those_of_the_library(project: Path) -> None:
+    for command in (["mypy"], ["ruff", "check", "."], ["ruff", "format", "--check", "."]):
+        outcome = subprocess.run([sys.executable, "-m", *command], cwd=project, capture_output=True, text=True)
+        assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+
+
+# ── the task itself, in this process ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, ModuleType]]:
+    root = tmp_path_factory.mktemp("toy")
+    paths = {name: f"src/{name.replace('.', '/')}.py" for name in MODULES}
+    yield {name: as_module(name, FILES[path][1], root / path) for name, path in paths.items()}
+    for name in MODULES:
         del sys.modules[name]
 
 
 @pytest.fixture(autouse=True)
-def _menus(parts: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch) -> None:
+def _menus(modules: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch) -> None:
     """One entry in each menu."""
-    task, model = parts["toy_task"], parts["toy_model"]
-    paper = Paper(model.Counter, model.CounterConfig, 2026, "Counting by attention", "https://example.org")
-
-    def small() -> Recipe:
-        settings = Train(steps=60, lr=0.02, log_every=20, evaluate_every=30, save_every=20)
-        return Recipe("counter", model.CounterConfig(), task.CountingConfig(), settings, note="bits on a CPU")
-
+    task, model, recipe = (modules[name] for name in MODULES)
+    paper = eval(
+        FILES["src/regard/models/__init__.py"][1].partition('"counter": ')[2].partition(",\n")[0],
+        {"Paper": Paper, **vars(model)},
+    )
     monkeypatch.setitem(TASKS, "counting", task.TASK)
     monkeypatch.setitem(MODELS, "counter", paper)
-    monkeypatch.setitem(RECIPES, NAME, small)
+    monkeypatch.setitem(RECIPES, NAME, recipe.small)
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +134,8 @@ def test_load_and_predict(run: Path) -> None:
     assert alignment.columns == tuple("011010")
     assert [one.text for one in model.predict(["000000", "111111"])] != [answer.text] * 2
     assert int(model.predict("000000", at_least=5).text) >= 5
-    with pytest.raises(ValueError, match=r"cannot translate text: got a counting run"):
+    use = r"Try: give rows of bits to `regard predict \S+/count`, or to `model\.predict`, or load a model that can"
+    with pytest.raises(ValueError, match=rf"cannot translate text: got a counting run\. {use} translate"):
         model.translate("hello")
     with pytest.raises(ValueError, match=r"unknown setting 'at_last'.*Did you mean 'at_least'"):
         model.predict("000000", at_last=5)
@@ -96,7 +153,7 @@ def test_evaluate_examples_draw_report(run: Path, tmp_path: Path, capsys: pytest
         f"matrix_{number}.png" for number in range(4)
     ]
     page = api.report([model], samples=2)
-    assert "Counting by attention" in page
+    assert "Counting by one learnt query" in page
     assert "error, %" in page
     out = said(capsys, "evaluate", str(run), "--set", "at_least=1")
     assert "error in % of" in out
@@ -117,6 +174,8 @@ def test_list_show_ledger(run: Path, capsys: pytest.CaptureFixture[str], monkeyp
     shown = said(capsys, "show", NAME)
     assert "bits in a row" in shown
     assert "at_least=0" in shown
+    assert "`model.predict(…, NAME=VALUE)`" in shown
+    assert "\nCounting by one learnt query (2026)\n" in shown
     recipes = {NAME: RECIPES[NAME]()}
     assert f"`{NAME}`" in overview(recipes)
     assert "No results yet" in table(recipes)

@@ -219,10 +219,10 @@ def tried(recipe: Recipe, settings: list[str]) -> None:
         task = few_texts(recipe)
     elif recipe.entry.name == "question_answering":
         task = QuestionAnswering(recipe.task, Vocabulary(WORDS))
-    elif recipe.entry.name == "algorithmic":
-        task = build_task(recipe)
-    else:
+    elif recipe.entry.name == "classification":
         task = few_pictures(recipe)
+    else:
+        task = build_task(recipe)
     torch.manual_seed(recipe.train.seed)
     model = build_model(recipe, task)
     build_optimiser(list(model.parameters()), recipe.train)

@@ -86,7 +86,7 @@ def main() -> None:
     parser.add_argument("recipes", nargs="*")
     parser.add_argument("--grid", type=Path, help="a file with a row in each line, in place of recipes")
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=4)
+    parser.add_argument("--jobs", type=int, default=4, help="trainings side by side (default: 4); 1 without a GPU")
     parser.add_argument("--splits", nargs="+", default=["test"])
     parser.add_argument("--out", type=Path, default=Path("runs"))
     parser.add_argument("--set", nargs="*", default=[], dest="settings", help="settings of all rows")

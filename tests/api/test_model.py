@@ -9,9 +9,10 @@ import torch
 
 from regard import api
 from regard.base import ConfigError, RegardError, ShapeError
+from regard.cli import VERBS
 from regard.data import DataError
 from regard.explanation import Matrix
-from regard.tasks import Caption, Prediction, Recognised
+from regard.tasks import TASKS, Caption, Prediction, Recognised
 from regard.tasks.inputs import as_pixels
 
 KEYS = "I lost my keys."
@@ -203,6 +204,13 @@ def test_a_run_of_another_task_says_what_it_is_for(
         shipped.caption(digit)
     with pytest.raises(ConfigError, match="unknown setting 'beam' of a prediction: expected one of draws, certainty"):
         gazing.evaluate("test", beam=3)
+
+
+def test_every_task_has_a_method_and_a_command() -> None:
+    for entry in TASKS.values():
+        assert callable(getattr(api.Model, api.verb_of(entry)))
+        assert api.verb_of(entry) in VERBS
+    assert api.verb_of(replace(TASKS["translation"], verb="tag")) == "predict"
 
 
 @pytest.mark.parametrize("pixels", [np.zeros((4, 4)), np.zeros((4, 4, 4), np.uint8), np.zeros((0, 4, 3), np.uint8)])

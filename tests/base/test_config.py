@@ -126,6 +126,15 @@ def test_mistakes_are_named(setting: str, message: str) -> None:
         override(RUN, [setting])
 
 
+def test_a_config_without_settings() -> None:
+    @dataclass(frozen=True)
+    class Bare:
+        pass
+
+    with pytest.raises(ConfigError, match=r"^unknown setting 'foo': there are no settings$"):
+        override(Bare(), ["foo=1"])
+
+
 def test_checks_of_the_config_itself_are_heard() -> None:
     @dataclass(frozen=True)
     class Positive:

@@ -1,14 +1,16 @@
 """`regard show` prints every setting of every recipe with its meaning."""
 
 import json
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import pytest
 
 from regard.base.meanings import described
 from regard.cli.main import main
+from regard.models import MODELS
 from regard.recipes import RECIPES
+from regard.tasks import Algorithmic
 from regard.train import Train
 
 
@@ -38,6 +40,27 @@ def test_every_setting_of_every_recipe_has_a_meaning() -> None:
         for config in (recipe.model, recipe.task, recipe.train, recipe.entry.task.settings_type()):
             for setting in described(config):
                 assert setting.meaning, f"{name}: write a comment beside {type(config).__name__}.{setting.name}"
+
+
+def test_predictions_are_made_by_a_method_that_exists(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "luong/general"]) == 0
+    assert "`model.translate(…, NAME=VALUE)`" in capsys.readouterr().out
+    assert main(["show", "ntm/smoke"]) == 0
+    assert "`model.predict(…, NAME=VALUE)`" in capsys.readouterr().out
+
+
+def test_a_task_whose_predictions_have_no_settings(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Algorithmic, "settings_type", dataclass(type("Nothing", (), {})))
+    assert main(["show", "ntm/smoke"]) == 0
+    assert "predictions:" not in capsys.readouterr().out
+
+
+def test_a_model_that_no_paper_describes(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MODELS, "ntm", MODELS["ntm"]._replace(title="A toy", link=""))
+    assert main(["show", "ntm/smoke"]) == 0
+    assert "\nA toy (2014)\n" in capsys.readouterr().out
 
 
 def test_a_run_and_the_model_that_ships(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:

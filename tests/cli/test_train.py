@@ -101,6 +101,13 @@ def test_resume_goes_on_exactly_and_is_remembered(run: Path, text: Path, tmp_pat
     assert losses(run) == losses(whole)
 
 
+def test_resume_of_a_finished_run_says_so(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", RECIPE, "--resume", "--out", str(run)]) == 0
+    said = capsys.readouterr().out.splitlines()[0]
+    end = f"in {run}: it has made all of its 4 steps; --set train.steps=8 trains on"
+    assert said.endswith(end)
+
+
 def test_resume_after_a_kill_is_as_if_nothing_had_been(run: Path, trained: Path) -> None:
     shutil.rmtree(run / "checkpoints" / "step_00000004")
     for name in ("model.safetensors", "best.safetensors"):

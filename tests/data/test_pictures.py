@@ -85,13 +85,13 @@ def test_a_state_of_other_batches() -> None:
 
 
 def test_wrong_settings() -> None:
-    with pytest.raises(ConfigError, match="batch_size: got 1; expected at least 2"):
+    with pytest.raises(ConfigError, match=r"batch_size: got 1; expected at least 2\. .*counts the rows of all ranks"):
         RowBatches(7, batch_size=1, world=2)
     with pytest.raises(ConfigError, match="rank 2 of 2"):
         RowBatches(7, batch_size=4, rank=2, world=2)
     with pytest.raises(ConfigError, match="seed: got -1"):
         RowBatches(7, batch_size=4, seed=-1)
-    with pytest.raises(DataError, match="no pictures"):
+    with pytest.raises(DataError, match="no rows to make batches of: got 0"):
         RowBatches(0, batch_size=4)
 
 

@@ -7,7 +7,7 @@
 """
 
 from regard.api.examples import chosen, examples, overviews
-from regard.api.model import Model
+from regard.api.model import Model, verb_of
 from regard.api.pictures import beside, charts, draw_examples, explanations_of, labels, places_of
 from regard.api.report import report
 from regard.api.runs import (
@@ -46,5 +46,6 @@ __all__ = [
     "result",
     "shipped",
     "train",
+    "verb_of",
     "write_result",
 ]

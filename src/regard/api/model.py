@@ -30,6 +30,15 @@ from regard.tasks import (
 Several = list[Any] | tuple[Any, ...]  # of pictures; a string is a sequence too
 
 
+def verb_of(entry: TaskEntry) -> str:
+    """The method of `Model`, and the command, that use a model of this task: its verb, or "predict" if it has none.
+
+    >>> verb_of(TASKS["translation"]), verb_of(TASKS["algorithmic"])
+    ('translate', 'predict')
+    """
+    return entry.verb if hasattr(Model, entry.verb) else "predict"
+
+
 @dataclass(frozen=True, eq=False)
 class Model:
     """A trained model and all that it needs: what `load` gives.
@@ -161,7 +170,10 @@ class Model:
         if self.entry.verb != verb:
             able, wanted = self.entry, next((entry for entry in TASKS.values() if entry.verb == verb), None)
             asked = verb if wanted is None else f"{verb} {wanted.inputs}"
-            cure = f"{able.verb} {able.inputs} with it, or load a model that can {verb}"
+            use = f"{able.verb} {able.inputs} with it"
+            if verb_of(able) != able.verb:
+                use = f"give {able.inputs} to `regard predict {self.folder}`, or to `model.predict`"
+            cure = f"{use}, or load a model that can {verb}"
             raise RegardError(f"{self.name} cannot {asked}", got=f"a {able.name} run", cure=cure)
 
     def _predict_as(self, verb: str, inputs: Any, settings: Mapping[str, Any]) -> Any:

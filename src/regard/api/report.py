@@ -106,7 +106,7 @@ def _explained(model: Model, name: str, samples: Sequence[Sample]) -> RunReport:
 
 def _paper(model: Model) -> str:
     paper = MODELS[model.recipe.paper]
-    return f"{paper.title} ({paper.year}) {paper.link}"
+    return f"{paper.title} ({paper.year}) {paper.link}".rstrip()
 
 
 def _scores(display: Display, details: dict[str, Any]) -> dict[str, str]:

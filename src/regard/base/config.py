@@ -131,7 +131,8 @@ def _applied(config: Any, changes: dict[str, Any]) -> Any:
 
 def _check_name(name: str, known: list[str], where: str, deeper: Iterable[str] = ()) -> None:
     if name not in known:
-        what = f"unknown setting {shown(where + name)}; known: {', '.join(known)}"
+        listed = f"; known: {', '.join(known)}" if known else ": there are no settings"
+        what = f"unknown setting {shown(where + name)}{listed}"
         near = " or ".join(map(repr, deeper))
         raise ConfigError(what, cure=f"did you mean {near}?" if near else did_you_mean(name, known))
 

@@ -16,7 +16,7 @@ def add(command: argparse.ArgumentParser) -> None:
 
 def run(asked: argparse.Namespace) -> None:
     """Print the settings of the model, of the task, of the training, and of predictions."""
-    from regard.api import shipped
+    from regard.api import shipped, verb_of
     from regard.base.meanings import described
     from regard.models import MODELS
     from regard.recipes import RECIPES, find_recipe, load_recipe
@@ -31,7 +31,7 @@ def run(asked: argparse.Namespace) -> None:
                           for name, each in settings.items()}, indent=1, ensure_ascii=False))  # fmt: skip
         return
     print(f"{recipe.name or asked.recipe}: {recipe.note}".rstrip(": "))
-    print(f"{paper.title} ({paper.year}), {paper.link}")
+    print(f"{paper.title} ({paper.year})" + (f", {paper.link}" if paper.link else ""))
     print(f"task {entry.name}, data {recipe.task.describe_data()}")
     if recipe.published:
         print(f"published: {recipe.published}")
@@ -42,9 +42,9 @@ def run(asked: argparse.Namespace) -> None:
             if name.startswith(f"{section}."):
                 default = "" if each.value == each.default else f" (default: {each.default})"
                 print(f"  {f'{name}={each.value}':{width}}  {each.meaning}{default}".rstrip())
-    print(
-        f"\npredictions: changed by `regard evaluate RUN --set NAME=VALUE`, or in `model.{entry.verb}(…, NAME=VALUE)`\n"
-    )
-    for each in described(entry.task.settings_type()):
-        if each.name not in entry.task.unused_settings:
-            print(f"  {f'{each.name}={each.value}':{width}}  {each.meaning}".rstrip())
+    predicting = [each for each in described(entry.task.settings_type()) if each.name not in entry.task.unused_settings]
+    if predicting:
+        call = f"model.{verb_of(entry)}(…, NAME=VALUE)"
+        print(f"\npredictions: changed by `regard evaluate RUN --set NAME=VALUE`, or in `{call}`\n")
+    for each in predicting:
+        print(f"  {f'{each.name}={each.value}':{width}}  {each.meaning}".rstrip())

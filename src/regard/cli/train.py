@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from regard.base import ConfigError, check_installed
-from regard.cli import VERBS
 from regard.cli.flags import add_device
 
 HELP = "train a recipe"
@@ -55,6 +54,8 @@ def run(asked: argparse.Namespace) -> None:
         if first:
             api.check_there(folder)
             begun = f", from {saved[-1].name} on" if saved else ""
+            if saved and _step(saved[-1]) >= steps:
+                begun = f": it has made all of its {steps:,} steps; --set train.steps={2 * steps} trains on"
             print(f"{model.num_parameters:,} parameters, in {folder}{begun}")
             if fitted != recipe:
                 print(f"on this machine: {fitted.train.precision}, without captured graphs")
@@ -80,8 +81,7 @@ def _show(model: Any, folder: Path) -> None:
     api.check_there(folder)
     if drawn:
         print("\nPictures:", *drawn, sep="\n  ")
-    verb = model.entry.verb if model.entry.verb in VERBS else "predict"
-    print(f"\nnext: regard report {folder}, or regard {verb} {folder} {model.entry.example}")
+    print(f"\nnext: regard report {folder}, or regard {api.verb_of(model.entry)} {folder} {model.entry.example}")
 
 
 def _stopped(asked: argparse.Namespace, folder: Path) -> str:
@@ -94,7 +94,12 @@ def _stopped(asked: argparse.Namespace, folder: Path) -> str:
     out = ["--out", asked.out] if asked.out else []
     device = ["--device", asked.device] if asked.device != "auto" else []
     command = shlex.join(["regard", "train", asked.recipe, *out, *device, "--resume"])
-    return f"Stopped at step {int(saved[-1].name.rpartition('_')[2])}. Go on with: {command}"
+    return f"Stopped at step {_step(saved[-1])}. Go on with: {command}"
+
+
+def _step(checkpoint: Path) -> int:
+    """The number of steps that a checkpoint was saved after."""
+    return int(checkpoint.name.rpartition("_")[2])
 
 
 def _recipe(asked: argparse.Namespace, folder: Path) -> Any:

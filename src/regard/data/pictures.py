@@ -75,13 +75,13 @@ class Facts(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """A batch: which pictures."""
+    """A batch: the numbers of its rows, which are pictures, or whatever else a split consists of."""
 
     rows: Int[Tensor, " b"]
 
     @property
     def count(self) -> int:
-        """Pictures."""
+        """How many rows it has."""
         return len(self.rows)
 
     def tensors(self) -> dict[str, Tensor]:
@@ -94,7 +94,7 @@ class Rows:
 
 
 class RowBatches(Batches[Rows]):
-    """Rows of `size` pictures without end, shuffled anew for each epoch; every batch is full, so all have one shape.
+    """Numbers of `size` rows without end, shuffled anew for each epoch; every batch is full, so all have one shape.
 
     A batch may take the last rows of one epoch and the first ones of the next; it belongs to the epoch in which it
     begins. These are global batches: each of `world` ranks gets every world-th row. `state_dict` is the exact position.
@@ -108,20 +108,20 @@ class RowBatches(Batches[Rows]):
     True
     """
 
-    cure = "resume with the pictures and the batch_size that the run began with"
+    cure = "resume with the data and the batch_size that the run began with"
 
     def __init__(self, size: int, *, batch_size: int, seed: int = 0, rank: int = 0, world: int = 1) -> None:
         super().__init__(seed=seed, rank=rank, world=world)
         if size < 1:
-            raise DataError("no pictures to make batches of", got=size, expected="1 or more")
+            raise DataError("no rows to make batches of", got=size, expected="1 or more")
         if batch_size < world:
-            cure = "raise batch_size, which counts the pictures of all ranks together"
+            cure = "raise batch_size, which counts the rows of all ranks together"
             raise ConfigError("RowBatches batch_size", got=batch_size, expected=f"at least {max(world, 1)}", cure=cure)
         self.size, self.batch_size = size, batch_size
 
     @property
     def facts(self) -> dict[str, Any]:
-        """How many pictures there are, and how many of them a batch has."""
+        """How many rows there are, and how many of them a batch has."""
         return {"size": self.size, "batch_size": self.batch_size}
 
     def upgraded(self, state: Mapping[str, Any]) -> Mapping[str, Any]:

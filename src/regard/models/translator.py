@@ -70,4 +70,4 @@ class Paper(NamedTuple):
     config: type
     year: int
     title: str
-    link: str
+    link: str = ""  # its page on arXiv; empty for a model that no paper describes

@@ -98,7 +98,7 @@ def lines(recipes: Mapping[str, Recipe]) -> list[Line]:
                     data=_data(recipe, content),
                     ours=tuple(figure(variant, column) or "" for column in recipe.entry.display.overview),
                     published=(content or {}).get("published") or (recipe.published if variant == name else ""),
-                    parameters="" if content is None else _millions(content["runs"][0]["parameters"]),
+                    parameters="" if content is None else _short(content["runs"][0]["parameters"]),
                     updates="" if content is None else f"{content['runs'][0]['steps']:,}",
                 )
             )
@@ -168,7 +168,7 @@ def _rows(display: Display, contents: Mapping[str, dict[str, Any]], recipes: Map
                 theirs if theirs and split not in NOT_COMPARED else "–",
                 *(_means(summary, column) or "–" for column in second),
                 str(content["seeds"]),
-                _millions(run["parameters"]),
+                _short(run["parameters"]),
                 f"{run['steps']:,}",
                 f"{sum(minutes) / len(minutes):.1f}",
             ]
@@ -178,7 +178,8 @@ def _rows(display: Display, contents: Mapping[str, dict[str, Any]], recipes: Map
 
 def _data(recipe: Recipe, content: Mapping[str, Any] | None) -> str:
     """What a row was trained on, in words; a row that joins others says it itself."""
-    return (content or {}).get("data") or recipe.task.describe_data()
+    data: str = (content or {}).get("data") or recipe.task.describe_data()
+    return data
 
 
 def _notes(display: Display, contents: Mapping[str, dict[str, Any]]) -> str:
@@ -230,7 +231,10 @@ def _means(summary: Mapping[str, Mapping[str, float | None]], column: Column) ->
     return means + (f" ± {spreads}" if spreads else "")
 
 
-def _millions(parameters: int) -> str:
+def _short(parameters: int) -> str:
+    """A number of parameters in millions, and below 0.1 million in thousands: "1.3 M", "0.21 M", "2.0 k"."""
+    if parameters < 100_000:
+        return f"{parameters / 1e3:.1f} k"
     return f"{parameters / 1e6:.{1 if parameters >= 1e6 else 2}f} M"
 
 

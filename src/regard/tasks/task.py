@@ -36,7 +36,7 @@ class Batch(Protocol):
 
     @property
     def count(self) -> int:
-        """What the loss is divided by: tokens, images, sentences."""
+        """What the loss is divided by: tokens, images, sentences. `Display.unit` names them."""
         ...
 
     def tensors(self) -> dict[str, Tensor]:
@@ -65,12 +65,17 @@ class TrainingBatches(Protocol):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A model on one split: figures by name, `best` of them decides which checkpoint is kept."""
+    """A model on one split: figures by name, `best` of them decides which checkpoint is kept.
+
+    The details of a full evaluation are `split`, `count` (how many elements it has), `seconds`, `settings` (those of
+    the predictions), `signatures` (how a figure was measured, by its key) and `outputs` (a line for each element);
+    where they exist also `missing` (why a figure was not measured, by its key), and what the charts of the task read.
+    """
 
     figures: dict[str, float]
     best: str  # the name of the figure that counts
     higher_is_better: bool = True
-    details: dict[str, Any] = field(default_factory=dict)  # signatures, charts, outputs, settings: JSON
+    details: dict[str, Any] = field(default_factory=dict)  # what JSON can hold; empty unless it is full
 
     def better_than(self, other: float | None) -> bool:
         """Whether this is an improvement on `other`."""
@@ -202,8 +207,8 @@ class TaskEntry:
     name: str
     task: type[Any]  # inherits from StoredTask
     config: type[Any]
-    verb: str  # the command and the method that use a model of it: "translate"
-    inputs: str  # what is given to them: "text"
+    verb: str  # what a model of it does: "translate"; a method and a command may have this name, else `predict` does it
+    inputs: str  # what is given to it: "text"
     example: str = ""  # one such input, as a command line has it: picture.png
     inherits: bool = False  # whether a run that starts from another one keeps its words
 
