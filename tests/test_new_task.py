@@ -63,7 +63,8 @@ def test_the_tests_of_all_tasks_take_it_in(project: Path) -> None:
     own = [path for path in FILES if path.startswith("tests/")]
     chosen = (
         "count or architecture or papers or recipe_is_on or up_to_date or readme or every_number or by_chance "
-        "or is_walked or belongs or same_figures or every_setting_of_every or no_path_is or display or line_below_its_task"
+        "or is_walked or belongs or same_figures or every_setting_of_every or no_path_is "
+        "or display or line_below_its_task"
     )
     outcome = run_tests(project, *own, *SHARED, "-k", f"({chosen}) and not code_runs")
     assert outcome.returncode == 0, outcome.stdout[-3000:]
