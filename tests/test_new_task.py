@@ -25,6 +25,18 @@ pytestmark = pytest.mark.bare  # the tests of the copy run in a process of their
 
 NAME = "counter/small"
 FILES = files_of("Adding a task")
+SHARED = [
+    "tests/test_architecture.py",
+    "tests/test_docs.py",
+    "tests/test_settings.py",
+    "tests/cli/test_list_recipes.py",
+    "tests/cli/test_show.py",
+    "tests/models/test_translator.py",
+    "tests/recipes/test_ledger.py",
+    "tests/recipes/test_recipe.py",
+    "tests/recipes/test_signing.py",
+    "tests/tasks/test_display.py",
+]
 MODULES = ("regard.tasks.counting", "regard.models.counter", "regard.recipes.counter")
 
 
@@ -49,18 +61,12 @@ def test_the_page_names_every_file_that_is_touched() -> None:
 def test_the_tests_of_all_tasks_take_it_in(project: Path) -> None:
     """Those of the command line on the page that concern it: those of the other recipes would take minutes."""
     own = [path for path in FILES if path.startswith("tests/")]
-    shared = [
-        "tests/test_architecture.py",
-        "tests/test_docs.py",
-        "tests/test_settings.py",
-        "tests/recipes/test_recipe.py",
-    ]
-    shared += ["tests/recipes/test_ledger.py", "tests/models/test_translator.py", "tests/cli/test_show.py"]
     chosen = (
         "count or architecture or papers or recipe_is_on or up_to_date or readme or every_number or by_chance "
-        "or is_walked or belongs or same_figures or every_setting_of_every"
+        "or is_walked or belongs or same_figures or every_setting_of_every or no_path_is "
+        "or display or line_below_its_task"
     )
-    outcome = run_tests(project, *own, *shared, "-k", f"({chosen}) and not code_runs")
+    outcome = run_tests(project, *own, *SHARED, "-k", f"({chosen}) and not code_runs")
     assert outcome.returncode == 0, outcome.stdout[-3000:]
     for test in (
         "test_every_file_is_on_the_map[src/regard/tasks/counting.py]",
