@@ -97,7 +97,7 @@ def test_every_alignment_compiles(align: Align) -> None:
     same_with_gradients(layer, compiled, (torch.randn(2, 3, 4), torch.randn(2, 5, 4), torch.randn(2, 5, 3)))
 
 
-@pytest.mark.slow  # the alignment is compiled as it is over all pairs; EdgeAttention below, with inductor
+@pytest.mark.slow  # the alignment is compiled as it is over all pairs, and the scores below are over edges
 @pytest.mark.parametrize("align", [align for align in ALIGNS if align.has_edge_form], ids=describe)
 def test_every_alignment_over_edges_compiles(align: Align) -> None:
     edges = Edges.of(torch.tensor([[2, 0, 0, 2, 1], [1, 0, 4, 3, 2]]), 4, 5)
@@ -116,6 +116,7 @@ def test_every_score_over_edges_compiles(score: Score) -> None:
     same_with_gradients(layer, compiled, (torch.randn(2, 4, 4), torch.randn(2, 5, 4), torch.randn(2, 5, 2), pairs))
 
 
+@pytest.mark.slow
 def test_attention_over_edges_compiles_with_inductor_and_is_exported() -> None:
     layer = OverPairs(EdgeAttention(GraphAdditive(4))).eval()
     pairs = torch.tensor([[2, 0, 0, 2, 1], [1, 0, 4, 3, 2]])

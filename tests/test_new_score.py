@@ -55,6 +55,7 @@ def test_the_tests_of_all_scores_take_it_in(project: Path) -> None:
     assert not missing, f"no test of Manhattan in {missing}"
 
 
+@pytest.mark.slow
 def test_its_own_tests_and_the_rules_of_the_project_hold(project: Path) -> None:
     rules = ["tests/test_architecture.py", "tests/score/test_manhattan.py", "tests/cli/test_info.py"]
     rules += [

@@ -21,6 +21,7 @@ def test_the_twins_are_trained_alike() -> None:
     assert (ours.model.hidden_dim, ours.model.layers) == (300, 1)
 
 
+@pytest.mark.bare  # the hook would take as long again
 def test_the_smoke_run_learns_what_frequencies_do_not_tell(tmp_path: Path) -> None:
     model = api.train(RECIPES["lstmn/smoke"](), tmp_path / "run")
     text = agreement()["test"]
@@ -52,6 +53,7 @@ def test_shallow_and_deep_fusion_are_trained_alike(name: str) -> None:
     assert replace(shallow.model, fusion="deep") == deep.model != shallow.model
 
 
+@pytest.mark.bare
 def test_the_classifier_learns_what_counting_words_cannot(tmp_path: Path) -> None:
     model = api.train(RECIPES["lstmn/reviews"](), tmp_path / "run")
     assert model.evaluate("test").figures["accuracy"] > 90  # chance has 50, and the opinion alone 75

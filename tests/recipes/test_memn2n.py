@@ -43,6 +43,7 @@ def test_each_step_of_the_ladder_adds_one_thing(kind: str) -> None:
     assert len({recipe.note for recipe in (full, *steps)}) == 4
 
 
+@pytest.mark.bare  # the hook would take as long again
 def test_the_small_one_learns(tmp_path: Path) -> None:
     """Six rooms: chance is wrong in 83 of 100 questions, and the commonest answer hardly less often."""
     model = api.train(RECIPES["memn2n/smoke"](), tmp_path / "run")
@@ -92,6 +93,7 @@ def _trigram_perplexity(train: list[str], test: list[str]) -> float:
     return math.exp(sum(nats) / len(nats))
 
 
+@pytest.mark.bare
 def test_the_small_language_model_learns_what_three_words_do_not_tell(tmp_path: Path) -> None:
     """The verb agrees with a subject that stands further back than two words."""
     texts = {split: text.replace("\n", " <eos> ").split() for split, text in agreement().items()}
