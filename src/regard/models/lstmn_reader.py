@@ -54,7 +54,7 @@ class LSTMNReaderConfig:
     def __post_init__(self) -> None:
         check_settings(self, "model")
         check_names(self.score, self.align)
-        check_names(self.inter_score, self.inter_align)
+        check_names(self.inter_score, self.inter_align, prefix="inter_")
 
 
 class LSTMNReader(nn.Module):

@@ -43,7 +43,7 @@ class LSTMNTranslatorConfig:
     def __post_init__(self) -> None:
         check_settings(self, "model")
         check_names(self.score, self.align)
-        check_names(self.intra_score, self.intra_align)
+        check_names(self.intra_score, self.intra_align, prefix="intra_")
 
 
 class State(NamedTuple):

@@ -36,7 +36,10 @@ def build_attention(
     )
 
 
-def check_names(score: str, align: str) -> None:
-    """An error that lists the menu, unless there are a score and an alignment of these names."""
+def check_names(score: str, align: str, *, prefix: str = "") -> None:
+    """An error that lists the menu, unless there are a score and an alignment of these names.
+
+    `prefix` is that of the two settings, such as "inter_", which the error names.
+    """
     for role, name, menu in (("score", score, SCORES), ("align", align, ALIGNS)):
-        OneOf(menu).check(f"unknown {role}", name)
+        OneOf(menu).check(f"unknown {prefix}{role}", name)
