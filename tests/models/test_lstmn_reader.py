@@ -229,7 +229,7 @@ def test_fusion_learns_whether_a_word_was_in_the_first_text() -> None:
 
 
 def test_settings_that_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"unknown score.*dott"):
+    with pytest.raises(ConfigError, match=r"unknown inter_score.*dott"):
         replace(SMALL, inter_score="dott")
     with pytest.raises(ConfigError, match=r"unknown align"):
         replace(SMALL, align="softmaxx")

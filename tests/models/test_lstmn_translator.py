@@ -85,7 +85,7 @@ def test_the_weights_are_those_of_the_top_layer() -> None:
 
 
 def test_settings_that_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"unknown score"):
+    with pytest.raises(ConfigError, match=r"unknown intra_score"):
         replace(SMALL, intra_score="dott")
     with pytest.raises(ConfigError, match=r"unknown align"):
         replace(SMALL, align="softmaxx")
