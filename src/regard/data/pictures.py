@@ -81,7 +81,7 @@ class Rows:
 
     @property
     def count(self) -> int:
-        """How many rows it has."""
+        """Gives how many rows the batch has: the unit of the loss."""
         return len(self.rows)
 
     def tensors(self) -> dict[str, Tensor]:

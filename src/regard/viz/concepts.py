@@ -108,7 +108,7 @@ def _colour(place: int, dark: bool) -> tuple[float, float, float]:
 
 
 def _words(ax: "matplotlib.axes.Axes", labels: Sequence[str], middles: Any, y: float, palette: Palette) -> None:
-    """A row of words."""
+    """Writes the words side by side, each above or below the bar that has its colour."""
     for label, x in zip(labels, middles.tolist(), strict=True):
         text = ax.text(x, y, ".", fontsize=_POINTS, color=palette.ink, ha="center", va="center")
         text.set(**words(label))
