@@ -92,6 +92,17 @@ def test_splits() -> None:
         hold_out(whole, {"valid": 40}, seed=0)
 
 
+@pytest.mark.parametrize("size", [40, 41, 43])
+def test_runs_of_texts_are_held_out_together(size: int) -> None:
+    whole = LabelledTexts(([str(n) for n in range(size)],), [n % 2 for n in range(size)], ("no", "yes"))
+    splits = hold_out(whole, {"valid": 10}, seed=3, run=4)
+    assert sorted(int(text) for split in splits.values() for text in split.texts[0]) == [*range(size)]
+    runs = {name: {int(text) // 4 for text in split.texts[0]} for name, split in splits.items()}
+    assert splits["valid"].size == 10
+    assert len(runs["valid"] & runs["train"]) <= 1  # one run is cut, to fill the size
+    assert len(runs["valid"]) <= 4
+
+
 def test_equal_texts_are_in_one_split() -> None:
     whole = LabelledTexts(([f"text {n % 10}" for n in range(40)],), [n % 2 for n in range(40)], ("no", "yes"))
     splits = split_labelled(whole, valid=4, test=4)

@@ -26,6 +26,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         rows = [f"{n // 15}\t{1 + 9 * (n // 15)}\tx/{n}\t{split} {n}<br /><br />end" for n in range(30)]
         bring(tmp_path, monkeypatch, f"imdb/{split}.tsv.xz", HEAD + "\n".join(rows) + "\n")
     monkeypatch.setattr(imdb, "VALID", 10)
+    monkeypatch.setattr(imdb, "RUN", 5)
     return tmp_path
 
 
@@ -35,6 +36,7 @@ def test_splits(folder: Path) -> None:
     assert {split.classes for split in splits.values()} == {("negative", "positive")}
     both = splits["train"].texts[0] + splits["valid"].texts[0]
     assert sorted(both) == sorted(f"train {n}  end" for n in range(30))
+    assert len({int(text.split()[1]) // 5 for text in splits["valid"].texts[0]}) == 2  # two runs of five
     for split in splits.values():
         assert [int(text.split()[1]) // 15 for text in split.texts[0]] == split.labels
     assert imdb.imdb(seed=0)["valid"].texts == splits["valid"].texts != imdb.imdb(seed=1)["valid"].texts

@@ -19,7 +19,7 @@ from regard.viz import chart_curves, draw, save
 
 TWINS = {"with attention": "bahdanau/plain_en_fr", "without attention": "encoder_decoder/plain_en_fr"}
 SHIPPED = "tatoeba-en-fr"  # whose alignment is shown where time was too short to learn one
-STEPS = 900  # updates of each; on one thread the two take about three minutes
+STEPS = 700  # updates of each; on one thread the two take three to four minutes
 FIRST = 0.6  # of the time at most: an update with attention takes about one and a half times as long
 SENTENCE = "I did not know that you could speak French so well."
 INTRO = (

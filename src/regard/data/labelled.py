@@ -66,8 +66,11 @@ class LabelledTexts:
         return LabelledTexts(texts, [self.labels[row] for row in rows], self.classes)
 
 
-def hold_out(texts: LabelledTexts, sizes: Mapping[str, int], *, seed: int) -> dict[str, LabelledTexts]:
+def hold_out(texts: LabelledTexts, sizes: Mapping[str, int], *, seed: int, run: int = 1) -> dict[str, LabelledTexts]:
     """A split "train" and others of these sizes, drawn at random by a seed; the rows of each keep their order.
+
+    With `run` examples are drawn in runs of so many that follow one another, and only a run that must fill a size may
+    be cut: for files in which texts about one thing stand together.
 
     >>> whole = LabelledTexts((list("abcdef"),), [0, 1] * 3, ("no", "yes"))
     >>> {name: split.size for name, split in hold_out(whole, {"valid": 2, "test": 1}, seed=0).items()}
@@ -76,7 +79,9 @@ def hold_out(texts: LabelledTexts, sizes: Mapping[str, int], *, seed: int) -> di
     if sum(sizes.values()) >= texts.size:
         got = f"{texts.size} examples, of which {sum(sizes.values())} are held out"
         raise DataError("nothing is left to train on", got=got, cure="read more data")
-    order = np.random.default_rng(seed).permutation(texts.size)
+    runs = np.random.default_rng(seed).permutation(-(-texts.size // run))
+    order = (runs[:, None] * run + np.arange(run)).ravel()
+    order = order[order < texts.size]
     splits, start = {}, 0
     for name, size in sizes.items():
         splits[name] = texts.take(np.sort(order[start : start + size]).tolist())

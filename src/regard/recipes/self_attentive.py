@@ -9,20 +9,21 @@ from regard.train import Train
 
 IMDB = TextClassificationConfig("imdb", vocabulary=30_000, max_units=400, kept="ends", batch_size=64, fit=40)
 IMDB_TRAIN = Train(  # 6 epochs of 22,500 reviews
-    steps=2112, lr=1e-3, schedule="cosine", warmup=100, clip=0.5, precision="bfloat16", capture=True, log_every=88,
-    evaluate_every=352, save_every=1056, keep=1,
+    steps=2112, lr=1e-3, schedule="cosine", warmup=100, clip=0.5, precision="bfloat16", capture=True, ema=0.998,
+    log_every=88, evaluate_every=352, save_every=1056, keep=1,
 )  # fmt: skip
 IMDB_MODEL = SelfAttentiveConfig(
-    embed_dim=100, hidden_dim=150, attention_dim=150, hops=30, penalty=0.01, classifier="pruned", row_units=10,
-    column_units=3, embed_dropout=0.3, word_dropout=0.1,
+    embed_dim=300, hidden_dim=300, attention_dim=150, hops=30, penalty=0.01, classifier="pruned", row_units=10,
+    column_units=3, embed_dropout=0.5, word_dropout=0.3,
 )  # fmt: skip
+SMALL_MODEL = replace(IMDB_MODEL, hidden_dim=150, embed_dropout=0.3, word_dropout=0.1)  # for smaller sets
 SNLI = TextClassificationConfig("snli", vectors="glove50d", batch_size=256, fit=8)
 SNLI_TRAIN = Train(  # 12 epochs of 99,890 pairs
     steps=4692, lr=1e-3, schedule="cosine", warmup=200, clip=1.0, precision="bfloat16", capture=True, log_every=391,
     evaluate_every=391, save_every=2346, keep=1,
 )  # fmt: skip
 SNLI_MODEL = SelfAttentiveConfig(
-    embed_dim=50, hidden_dim=300, attention_dim=150, hops=30, penalty=0.3, gate_dim=50, mlp_dim=1000, dropout=0.2,
+    embed_dim=50, hidden_dim=300, attention_dim=150, hops=30, penalty=0.0, gate_dim=50, mlp_dim=1000, dropout=0.2,
     embed_dropout=0.1,
 )  # fmt: skip
 
@@ -61,14 +62,14 @@ def yelp() -> Recipe:
     task = replace(IMDB, dataset="yelp", vocabulary=None, vectors="glove50d")
     train = replace(IMDB_TRAIN, steps=1000, evaluate_every=125, save_every=500, log_every=125)  # 8 epochs
     published = "64.21 on 500,000 reviews (Lin et al. 2017)"
-    return Recipe("self_attentive", replace(IMDB_MODEL, dropout=0.5), task, train, "stars of reviews", published)
+    return Recipe("self_attentive", SMALL_MODEL, task, train, "stars of reviews", published)
 
 
 def sst2() -> Recipe:
     """Sentences of film reviews, negative or positive, trained on all phrases of the trees."""
     task = TextClassificationConfig("sst", phrases=True, binary=True, vectors="glove50d", batch_size=128, fit=8)
     train = replace(IMDB_TRAIN, steps=3640, evaluate_every=607, save_every=1820, log_every=182)  # 6 epochs
-    model = replace(IMDB_MODEL, hops=10)
+    model = replace(SMALL_MODEL, hops=10)
     return Recipe("self_attentive", model, task, train, "sentences of film reviews, two classes")
 
 
