@@ -36,7 +36,7 @@ def test_the_smoke_run_learns_what_frequencies_do_not_tell(tmp_path: Path) -> No
     assert written.text.startswith("the dogs that the ")
 
 
-@pytest.mark.parametrize(("name", "size", "epochs"), [("sst2", 77_616, 6), ("sst5", 159_274, 4), ("snli", 99_890, 12)])
+@pytest.mark.parametrize(("name", "size", "epochs"), [("sst2", 77_616, 12), ("sst5", 159_274, 8), ("snli", 99_890, 12)])
 def test_classifiers_are_trained_for_whole_epochs(name: str, size: int, epochs: int) -> None:
     recipe = RECIPES[f"lstmn/{name}"]()
     assert recipe.train.steps / -(-size // recipe.task.batch_size) == pytest.approx(epochs, abs=0.01)
