@@ -2,15 +2,17 @@ import json
 import re
 import sys
 from dataclasses import replace
+from multiprocessing import Pipe
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
+import torch
 from tiny import SIZES
 
 from regard import api
+from regard.base import RegardError
 from regard.cli.main import main
-from regard.cli.twins import SENTENCE, SHIPPED, STEPS, _draw, _train_both
+from regard.cli.twins import SENTENCE, SHIPPED, _draw, _follow, _train_both
 from regard.data import EOS
 from regard.recipes import RECIPES, Recipe, change, with_files
 
@@ -75,7 +77,7 @@ def test_a_machine_that_is_too_slow_is_told_and_a_better_alignment_shown(
     updates = next(line for line in reversed(lines) if line.startswith("  updates")).split()[1:]
     assert begun == [
         "with attention: bahdanau/plain_en_fr, 1,000,000 updates",
-        f"without attention: encoder_decoder/plain_en_fr, {updates[0]} updates",  # as many, if there is time
+        "without attention: encoder_decoder/plain_en_fr, 1,000,000 updates",
     ]
     told = (
         "Training was stopped after 0.3 seconds, because this machine is slow or was busy: there were "
@@ -94,24 +96,33 @@ def test_a_machine_that_is_too_slow_is_told_and_a_better_alignment_shown(
         assert "with attention" not in drawn  # no stripes
 
 
-def test_the_second_has_the_time_that_is_left(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[Recipe] = []
-    model = api.load(trained, device="cpu")
+@pytest.mark.usefixtures("_small")
+def test_the_second_is_trained_as_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    models, updates = _train_both(tmp_path / "both", 1200.0)
+    assert [*models] == [*updates] == ["with attention", "without attention"]
+    assert [*updates.values()] == [6, 6]
+    recipe = api.load(tmp_path / "both" / "without_attention").recipe
+    alone = api.train(recipe, tmp_path / "alone").module.state_dict()
+    beside = models["without attention"].module.state_dict()
+    assert alone.keys() == beside.keys()
+    assert all(torch.equal(weights, beside[name]) for name, weights in alone.items())
+    assert capsys.readouterr().err.count("valid: loss") == 2  # what the other process told is shown too
 
-    def train(recipe: Recipe, folder: Path, name: str) -> tuple[api.Model, int]:
-        given.append(recipe)
-        return model, 540
 
-    clock = iter([0.0, 0.0, 800.0])
-    monkeypatch.setattr("regard.cli.twins._train", train)
-    monkeypatch.setattr("regard.cli.twins.time", SimpleNamespace(monotonic=lambda: next(clock)))
-    models, updates = _train_both(tmp_path, 1200.0)
-    assert [*models] == ["with attention", "without attention"]
-    assert updates == {"with attention": 540, "without attention": 540}
-    first, second = (recipe.train for recipe in given)
-    assert (first.steps, first.seconds) == (STEPS, 720.0)
-    assert (second.steps, second.seconds) == (540, 400.0)
-    assert replace(first, steps=1, seconds=None) == replace(second, steps=1, seconds=None)
+@pytest.mark.usefixtures("_small")
+def test_a_second_training_that_fails_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "without_attention").touch()  # no folder can be made here
+    assert main(["demo", "--out", str(tmp_path)]) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith("regard: the training without attention failed: got ")
+    assert said.endswith("Try: run `regard demo` again.")
+
+
+def test_a_process_that_is_gone_is_an_error() -> None:
+    heard, told = Pipe(duplex=False)
+    told.close()
+    with pytest.raises(RegardError, match="the training twin failed: got its process ended early"):
+        _follow(heard, RECIPES["encoder_decoder/plain_en_fr"](), "twin")
 
 
 @pytest.mark.usefixtures("_small")

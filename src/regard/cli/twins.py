@@ -1,17 +1,22 @@
-"""The work of `regard demo`: an attention translator and its twin without attention, trained, compared and drawn."""
+"""The work of `regard demo`: an attention translator and its twin without attention, trained, compared and drawn.
+
+The first is trained here, the second at the same time in a process beside it.
+"""
 
 import math
+import multiprocessing
 import shutil
-import time
+import signal
 from collections.abc import Mapping
 from dataclasses import replace
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from regard import api
-from regard.base import ConfigError, check_installed, write_atomically
+from regard.base import ConfigError, RegardError, check_installed, write_atomically
 from regard.cli.progress import Counter, Progress
 from regard.recipes import RECIPES, Recipe
 from regard.tasks.translation import length_points
@@ -19,8 +24,7 @@ from regard.viz import chart_curves, draw, save
 
 TWINS = {"with attention": "bahdanau/plain_en_fr", "without attention": "encoder_decoder/plain_en_fr"}
 SHIPPED = "tatoeba-en-fr"  # whose alignment is shown where time was too short to learn one
-STEPS = 700  # updates of each; on one thread the two take three to four minutes
-FIRST = 0.6  # of the time at most: an update with attention takes about one and a half times as long
+STEPS = 900  # updates of each; on two cores the two take about three minutes
 SENTENCE = "I did not know that you could speak French so well."
 INTRO = (
     "Two translators of the same size learnt English–French on the embedded corpus, with {updates:,} updates each on "
@@ -43,7 +47,7 @@ def compare_twins(out: str, seconds: float) -> None:
     if not 0 < seconds < math.inf:
         raise ConfigError("--seconds", got=seconds, expected="more than 0", cure="leave it out for the default, 1200")
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # two are a quarter faster on idle cores, and far slower on busy ones
+    torch.set_num_threads(1)  # of each: more gain little on idle cores, and lose much on busy ones
     try:
         _demo(Path(out), seconds)
     except KeyboardInterrupt:
@@ -77,20 +81,28 @@ def _demo(folder: Path, seconds: float) -> None:
 
 
 def _train_both(folder: Path, seconds: float) -> tuple[dict[str, api.Model], dict[str, int]]:
-    """The models, and how many updates each had. The second has as many as the first, unless time is over."""
-    models: dict[str, api.Model] = {}
-    updates: dict[str, int] = {}
-    begun, steps = time.monotonic(), STEPS
+    """The models, and how many updates each had: the same number, unless time is over."""
+    recipes, places = {}, {}
     for name, recipe_name in TWINS.items():
-        place = folder / name.replace(" ", "_")
-        if (place / "recipe.json").exists():
-            shutil.rmtree(place)  # of an earlier demo
-        left = seconds - (time.monotonic() - begun)
-        limit = max(left if models else FIRST * left, 1e-3)  # one update at least
-        print(f"{name}: {recipe_name}, {steps:,} updates", flush=True)
-        models[name], updates[name] = _train(_sized(RECIPES[recipe_name](), steps, limit), place, name)
-        steps = updates[name]
-    return models, updates
+        places[name] = folder / name.replace(" ", "_")
+        if (places[name] / "recipe.json").exists():
+            shutil.rmtree(places[name])  # of an earlier demo
+        recipes[name] = _sized(RECIPES[recipe_name](), STEPS, seconds)
+        print(f"{name}: {recipe_name}, {STEPS:,} updates", flush=True)
+    first, second = TWINS
+    spawn = multiprocessing.get_context("spawn")
+    heard, told = spawn.Pipe(duplex=False)
+    beside = spawn.Process(target=_train_beside, args=(recipes[second], places[second], told), daemon=True)
+    beside.start()
+    told.close()  # here; so the end of that process is the end of the pipe
+    try:
+        one, first_updates = _train(recipes[first], places[first], first)
+        second_updates = _follow(heard, recipes[second], second)
+    finally:
+        beside.terminate()
+        beside.join()
+    two = replace(api.load(places[second]), name=second)
+    return {first: one, second: two}, {first: first_updates, second: second_updates}
 
 
 def _train(recipe: Recipe, folder: Path, name: str) -> tuple[api.Model, int]:
@@ -105,6 +117,39 @@ def _train(recipe: Recipe, folder: Path, name: str) -> tuple[api.Model, int]:
     with Progress(replace(recipe.train, seconds=None), name) as watch:  # a bar of updates, not of the limit
         model = api.train(recipe, folder, watch=told)
     return replace(model, name=name), ends[-1]
+
+
+def _train_beside(recipe: Recipe, folder: Path, told: Connection) -> None:
+    """The work of the other process. It tells what happens now and then, and whatever error ended it."""
+
+    def tell(kind: str, facts: Mapping[str, Any]) -> None:
+        if kind != "step":
+            told.send((kind, dict(facts)))
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the first process, which ends this one
+    torch.set_num_threads(1)
+    try:
+        api.train(recipe, folder, watch=tell)
+    except Exception as error:
+        told.send(("error", str(error)))
+
+
+def _follow(heard: Connection, recipe: Recipe, name: str) -> int:
+    """Shows what the other process has told until now and still tells; the number of its updates."""
+    with Progress(replace(recipe.train, seconds=None), name) as watch:
+        while True:
+            try:
+                kind, facts = heard.recv()
+            except EOFError:
+                kind, facts = "error", "its process ended early"
+            if kind == "error":
+                cure = "run `regard demo` again"
+                raise RegardError(f"the training {name} failed", got=facts, cure=cure)
+            if kind == "train":
+                watch("step", facts)
+            watch(kind, facts)
+            if kind == "end":
+                return int(facts["step"])
 
 
 def _sized(recipe: Recipe, steps: int, seconds: float) -> Recipe:
