@@ -3,11 +3,11 @@ from itertools import combinations
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_hex
+from matplotlib.colors import to_hex, to_rgb
 
 from regard.explanation import Shading
 from regard.viz.shading import MOST_LINES, draw
-from regard.viz.theme import DARK
+from regard.viz.theme import DARK, LIGHT
 
 RANDOM = np.random.default_rng(0)
 SHORT = Shading([[0.1, 0.7, 0.2], [0.6, 0.4, 0.0]], ["not", "so", "good"], answer="negative", title="A review")
@@ -18,7 +18,21 @@ def test_the_ground_is_as_dark_as_the_weight():
     alphas = np.array([patch.get_alpha() for patch in draw(SHORT).patches])
     together, first, second = [0.35, 0.55, 0.1], [0.1, 0.7, 0.2], [0.6, 0.4]  # a word without weight has no ground
     shares = np.concatenate([np.array(block) / max(block) for block in (together, first, second)])
-    assert np.allclose(alphas, 0.85 * shares)
+    assert np.allclose(alphas, 0.45 * shares)
+
+
+@pytest.mark.parametrize("palette", [LIGHT, DARK])
+def test_words_can_be_read_on_every_ground(palette):
+    """The contrast of WCAG: 4.5 at least for words of this size."""
+    [*patches] = draw(Shading([[1.0]], ["word"]), dark=palette is DARK).patches
+    opacity = patches[0].get_alpha()
+    ground, ink, heat = (np.array(to_rgb(colour)) for colour in (palette.ground, palette.ink, palette.heat))
+    for share in np.linspace(0, 1, 11):
+        lights = [
+            np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4) @ [0.2126, 0.7152, 0.0722]
+            for colour in (ink, ground + opacity * share * (heat - ground))
+        ]
+        assert (max(lights) + 0.05) / (min(lights) + 0.05) >= 4.5
 
 
 def test_what_does_not_fit_is_left_out_and_the_heading_says_so():

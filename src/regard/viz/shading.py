@@ -19,6 +19,7 @@ _LINE, _POINTS = 0.19, 8.5  # inches from line to line, points of a letter
 _SPACE = 0.055  # inches between words
 _HEAD = 0.24  # inches for the name of a block
 _LONG = 40  # letters of a word
+_DARKEST = 0.45  # opacity behind the word of the largest weight; on more, the word itself is hard to read
 _WIDER = 1.06  # of a line of text on a screen, where letters stand on whole dots
 MOST_LINES = 120  # lines of a whole drawing; hops that do not fit are left out, and the heading says so
 
@@ -98,10 +99,9 @@ def _block(
         y = top + _HEAD + _LINE * place.line
         if share > 0.01:
             corner, size = (place.left - 0.02, y), (place.right - place.left + 0.04, 0.92 * _LINE)
-            ax.add_patch(rectangle(corner, *size, color=palette.heat, alpha=0.85 * share, linewidth=0, zorder=1))
-        ink = palette.ground if share > 0.6 else palette.ink
-        text = ax.text(place.left, y + 0.5 * _LINE, ".", fontsize=_POINTS, color=ink, va="center_baseline", zorder=2)
-        text.set(**words(label))
+            ax.add_patch(rectangle(corner, *size, color=palette.heat, alpha=_DARKEST * share, linewidth=0, zorder=1))
+        text = ax.text(place.left, y + 0.5 * _LINE, ".", fontsize=_POINTS, va="center_baseline", zorder=2)
+        text.set(color=palette.ink, **words(label))
 
 
 def _label(word: str) -> str:
