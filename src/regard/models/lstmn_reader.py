@@ -17,10 +17,9 @@ from torch import Tensor, nn
 
 from regard.base import check_settings
 from regard.base.ranges import Count, Few, Range, Share, UpToOne, Vocabulary, Width
-from regard.data import PAD, UNK
 from regard.models.lstmn import LSTMN, TapesFused, TapesRead
 from regard.models.self_attentive import TextClassified
-from regard.nn import Dropout
+from regard.nn import Dropout, WordEmbedding
 from regard.nn.attentions import check_names
 
 Sides = Annotated[int, Range(least=1, most=2)]
@@ -75,15 +74,14 @@ class LSTMNReader(nn.Module):
         super().__init__()
         self.config = config
         self.rates = {"words.": config.embed_rate}
-        self.words = nn.Embedding(config.vocabulary, config.embed_dim, padding_idx=PAD)
-        nn.init.normal_(self.words.weight, std=0.3)
-        with torch.no_grad():
-            self.words.weight[PAD] = 0.0
+        self.words = WordEmbedding(
+            config.vocabulary, config.embed_dim, word_dropout=config.word_dropout, dropout=config.embed_dropout
+        )
         self.first = _layers(config, "none")
         if config.texts == 2:
             self.second = _layers(config, config.fusion)
         self.classifier = RectifiedClassifier(config)
-        self.dropout, self.embed_dropout = Dropout(config.dropout), Dropout(config.embed_dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(self, texts: Int[Tensor, "b s k"], lengths: Int[Tensor, "b s"]) -> TextClassified:
         """Logits [b 1 c] of b texts, or of b pairs."""
@@ -95,10 +93,7 @@ class LSTMNReader(nn.Module):
 
     def read(self, texts: Int[Tensor, "b s k"], lengths: Int[Tensor, "b s"]) -> list[list[Tapes]]:
         """The tapes of each text, layer by layer; layer k + 1 reads h^k and, by a skip connection, the words."""
-        if self.training and self.config.word_dropout > 0:
-            dropped = torch.rand(texts.shape, device=texts.device) < self.config.word_dropout
-            texts = texts.masked_fill(dropped & (texts != PAD), UNK)
-        words = self.embed_dropout(self.words(texts)).unbind(1)
+        words = self.words(texts).unbind(1)
         first = self._stack(self.first, words[0], lengths[:, 0], None)
         if self.config.texts == 1:
             return [first]

@@ -19,8 +19,7 @@ from torch import Tensor, nn
 from regard.attention import Mask
 from regard.base import check_settings
 from regard.base.ranges import Count, Few, Range, Share, UpToOne, Vocabulary, Weight, Width
-from regard.data import PAD, UNK
-from regard.nn import Bidirectional, Dropout, build_attention, padding
+from regard.nn import Bidirectional, Dropout, WordEmbedding, build_attention, padding
 from regard.nn.attentions import check_names
 
 Sides = Annotated[int, Range(least=1, most=2)]
@@ -79,10 +78,9 @@ class SelfAttentive(nn.Module):
         super().__init__()
         self.config = config
         self.rates = {"words.": config.embed_rate}
-        self.words = nn.Embedding(config.vocabulary, config.embed_dim, padding_idx=PAD)
-        nn.init.normal_(self.words.weight, std=0.3)
-        with torch.no_grad():
-            self.words.weight[PAD] = 0.0
+        self.words = WordEmbedding(
+            config.vocabulary, config.embed_dim, word_dropout=config.word_dropout, dropout=config.embed_dropout
+        )
         self.encoder = Bidirectional(config.embed_dim, config.hidden_dim, kind=nn.LSTM)
         width, self.hop_layers = 2 * config.hidden_dim, ""
         rows = config.hops if config.pooling == "attention" else 1
@@ -100,7 +98,6 @@ class SelfAttentive(nn.Module):
             width = config.gate_dim if config.pair == "gated" else 4 * width
         kind = PrunedClassifier if config.classifier == "pruned" else DenseClassifier
         self.classifier = kind(rows, width, config)
-        self.embed_dropout = Dropout(config.embed_dropout)
 
     def forward(self, texts: Int[Tensor, "b s k"], lengths: Int[Tensor, "b s"]) -> TextClassified:
         """Logits [b 1 c] of b texts, or of b pairs."""
@@ -116,10 +113,7 @@ class SelfAttentive(nn.Module):
         self, texts: Int[Tensor, "n k"], lengths: Int[Tensor, " n"]
     ) -> tuple[Float[Tensor, "n r d"], Float[Tensor, "n r k"] | None]:
         """M of each text, and the weights A of its hops over its words; a twin has one row and no weights."""
-        if self.training and self.config.word_dropout > 0:
-            dropped = torch.rand(texts.shape, device=texts.device) < self.config.word_dropout
-            texts = texts.masked_fill(dropped & (texts != PAD), UNK)
-        states = self.encoder(self.embed_dropout(self.words(texts)), lengths)  # H
+        states = self.encoder(self.words(texts), lengths)  # H
         if self.config.pooling == "attention":
             keys = torch.tanh(self.to_keys(states))  # tanh(W_s1 Hᵀ)
             queries = self.queries.to(keys.dtype).expand(len(texts), -1, -1)

@@ -28,6 +28,7 @@ from regard.nn.step_attention import Glance, StepAttention, query_weight
 from regard.nn.step_linear import StepLinear
 from regard.nn.step_tape import StepTape
 from regard.nn.transformer import DecoderLayer, EncoderLayer, FeedForward, Residual
+from regard.nn.word_embedding import WordEmbedding
 
 __all__ = [
     "Backbone",
@@ -55,6 +56,7 @@ __all__ = [
     "StepLSTM",
     "StepLinear",
     "StepTape",
+    "WordEmbedding",
     "baseline_error",
     "build_attention",
     "device_of",
