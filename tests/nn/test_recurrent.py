@@ -3,6 +3,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from regard.base import ConfigError
 from regard.nn import Bidirectional, LSTMState, StackedLSTM, final_output, padding, reverse, run_lstm
 from regard.nn.recurrent import SingleLSTM, StepGRU, StepLSTM, gru_step, lstm_step
 
@@ -35,6 +36,22 @@ def test_bidirectional_equals_torch_on_packed_sentences(kind: type[nn.GRU] | typ
     packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
     expected, _ = nn.utils.rnn.pad_packed_sequence(theirs(packed)[0], batch_first=True)
     torch.testing.assert_close(layer(x, lengths), expected)
+
+
+def test_weights_to_the_gates_are_dropped_in_training_only() -> None:
+    torch.manual_seed(0)
+    layer, plain = Bidirectional(5, 4, kind=nn.LSTM, weight_dropout=0.5), Bidirectional(5, 4, kind=nn.LSTM)
+    plain.load_state_dict(layer.state_dict())
+    x, lengths = torch.randn(3, 7, 5), torch.tensor([7, 2, 5])
+    first, second = layer(x, lengths), layer(x, lengths)
+    assert not torch.equal(first, second)
+    torch.testing.assert_close(first[:, 0, :4], plain(x, lengths)[:, 0, :4])  # h is zero before the first word
+    assert (first[1, 2:] == 0).all()
+    first.sum().backward()
+    assert all(parameter.grad is not None for parameter in layer.parameters())
+    torch.testing.assert_close(layer.eval()(x, lengths), plain(x, lengths))
+    with pytest.raises(ConfigError, match=r"weight_dropout: got 0\.5; expected 0 for a GRU"):
+        Bidirectional(5, 4, weight_dropout=0.5)
 
 
 def test_final_output_is_at_the_last_real_word() -> None:

@@ -57,6 +57,7 @@ class SelfAttentiveConfig:
     column_units: Units = 5  # pruned: hidden units of each column of M (q)
     embed_dropout: Share = 0.0  # of word vectors
     word_dropout: Share = 0.0  # of words, which become unknown in training
+    weight_dropout: Share = 0.0  # of the LSTM's weights from h to the gates, in training
     dropout: Share = 0.5  # of M, and of the hidden layer
     embed_rate: UpToOne = 1.0  # share of the learning rate for word vectors; 0 keeps them as they begin
 
@@ -81,7 +82,9 @@ class SelfAttentive(nn.Module):
         self.words = WordEmbedding(
             config.vocabulary, config.embed_dim, word_dropout=config.word_dropout, dropout=config.embed_dropout
         )
-        self.encoder = Bidirectional(config.embed_dim, config.hidden_dim, kind=nn.LSTM)
+        self.encoder = Bidirectional(
+            config.embed_dim, config.hidden_dim, kind=nn.LSTM, weight_dropout=config.weight_dropout
+        )
         width, self.hop_layers = 2 * config.hidden_dim, ""
         rows = config.hops if config.pooling == "attention" else 1
         if config.pooling == "attention":

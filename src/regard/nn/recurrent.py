@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from regard.base import ConfigError
 from regard.nn.step_linear import StepLinear
 
 _HOLD = 1e4  # the sigmoid of it is 1, and of minus it 0, exactly and in every dtype
@@ -39,19 +40,37 @@ def padding(x: Tensor, lengths: Int[Tensor, " b"]) -> Bool[Tensor, "b t 1"]:
 class Bidirectional(nn.Module):
     """A layer in each direction: annotation j is [forward_j; backward_j], zero on padding (Bahdanau 2015, A.2.1).
 
-    `kind` is `nn.GRU` or `nn.LSTM`.
+    `kind` is `nn.GRU` or `nn.LSTM`. In training `weight_dropout` sets a share of the weights from h to the gates of an
+    LSTM to zero, as in `run_lstm`.
     """
 
-    def __init__(self, input_dim: int, hidden_dim: int, *, kind: type[nn.GRU] | type[nn.LSTM] = nn.GRU) -> None:
+    def __init__(
+        self,
+        input_dim: int,
+        hidden_dim: int,
+        *,
+        kind: type[nn.GRU] | type[nn.LSTM] = nn.GRU,
+        weight_dropout: float = 0.0,
+    ) -> None:
         super().__init__()
+        if weight_dropout > 0 and kind is not nn.LSTM:
+            raise ConfigError("weight_dropout", got=weight_dropout, expected="0 for a GRU", cure="take kind=nn.LSTM")
         self.forwards = kind(input_dim, hidden_dim, batch_first=True)
         self.backwards = kind(input_dim, hidden_dim, batch_first=True)
+        self.weight_dropout = weight_dropout
 
     def forward(self, x: Float[Tensor, "b t d"], lengths: Int[Tensor, " b"]) -> Float[Tensor, "b t e"]:
         """Annotations [b t 2·hidden]; the first backward state is `[:, 0, hidden:]`."""
-        ahead, _ = self.forwards(x)
-        back, _ = self.backwards(reverse(x, lengths))
+        ahead, back = self._run(self.forwards, x), self._run(self.backwards, reverse(x, lengths))
         return torch.cat([ahead, reverse(back, lengths)], -1).masked_fill(padding(x, lengths), 0.0)
+
+    def _run(self, layer: nn.Module, x: Float[Tensor, "b t d"]) -> Float[Tensor, "b t h"]:
+        if self.training and self.weight_dropout > 0:
+            assert isinstance(layer, nn.LSTM)
+            zeros = x.new_zeros(len(x), 1, layer.hidden_size)
+            return run_lstm(layer, x, LSTMState(zeros, zeros), weight_dropout=self.weight_dropout)[0]
+        outputs: Tensor = layer(x)[0]
+        return outputs
 
 
 class StackedLSTM(nn.Module):
