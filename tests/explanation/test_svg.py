@@ -61,10 +61,22 @@ def test_hops_have_a_bar_for_each_line_and_hop():
     assert EVIL not in drawn
 
 
+def test_a_long_text_shows_its_sharpest_hops():
+    weights = np.random.default_rng(0).dirichlet(np.ones(900), 12)
+    weights[7] = np.eye(900)[4]
+    drawn = SVG["shading"](Shading(weights, ["word"] * 900))
+    assert "the 4 sharpest hops" in drawn
+    assert drawn.count('<p class="shaded"') == 5  # and all hops together
+    assert "hop 8<" in drawn
+    [line] = [part for part in drawn.split('<p class="said">') if part.startswith("hop 8<")]
+    assert line.count("<span") == 1  # words without weight are plain text
+    assert 'style="--weight:0.45" title="1.000"' in line
+
+
 def test_text_is_shaded_by_all_hops_and_by_each():
     drawn = SVG["shading"](Shading([[0.25, 0.75], [0.75, 0.25]], ["one", EVIL], answer=EVIL))
-    assert [float(share) for share in re.findall(r"rgba\(var\(--heat\),([\d.]+)\)", drawn)] == [
-        0.6, 0.6, 0.2, 0.6, 0.6, 0.2,
+    assert [float(share) for share in re.findall(r"--weight:([\d.]+)", drawn)] == [
+        0.45, 0.45, 0.15, 0.45, 0.45, 0.15,
     ]  # fmt: skip
     assert drawn.count('<p class="shaded"') == 3
     assert EVIL not in drawn

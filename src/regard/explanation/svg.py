@@ -23,6 +23,8 @@ SHADES = 16  # of colour in a matrix; widget.js has the same number
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")  # HTML has no way to say them
 _LARGE, _SMALL, _GAP = 288, 112, 8  # pixels of the page: a picture, one of several, between them
 _WIDE = 6  # pictures in one row
+_MOST_SHADED = 4000  # words of all hops of a text; of more, the sharpest hops are shown
+_DARKEST = 0.45  # opacity behind the word of the largest weight; on more, the word itself is hard to read
 _LONG = 18  # letters of a label in a picture
 _TIMES = ("#31688e", "#35b779", "#fde725")  # the colours of steps: early, halfway, late
 _BINS = 25
@@ -219,18 +221,23 @@ def _shading(shading: Shading) -> str:
     name = f"{hops} hops together" if hops > 1 else "one hop"
     body = f'<p class="said">{name}{_told(shading.answer)}</p>{_shaded(shading, shading.together())}'
     if hops > 1:
-        each = (f'<p class="said">hop {hop + 1}</p>{_shaded(shading, row)}' for hop, row in enumerate(shading.weights))
-        body += f"<details><summary>each hop</summary>{''.join(each)}</details>"
+        room = max(1, _MOST_SHADED // len(shading.words))
+        chosen = list(range(hops)) if hops <= room else shading.sharpest(room)
+        each = (f'<p class="said">hop {hop + 1}</p>{_shaded(shading, shading.weights[hop])}' for hop in chosen)
+        summary = "each hop" if len(chosen) == hops else f"the {len(chosen)} sharpest hops"
+        body += f"<details><summary>{summary}</summary>{''.join(each)}</details>"
     return body
 
 
 def _shaded(shading: Shading, weights: Float[ndarray, " words"]) -> str:
     shares = np.maximum(weights, 0) / max(float(weights.max(initial=0)), 1e-12)
-    spans = (
-        f'<span style="background:rgba(var(--heat),{0.6 * share:.2f})" title="{weight:.3f}">{text(word)}</span>'
+    words = (
+        f'<span style="--weight:{_DARKEST * share:.2f}" title="{weight:.3f}">{text(word)}</span>'
+        if share >= 0.02
+        else text(word)
         for word, share, weight in zip(shading.words, shares.tolist(), weights.tolist(), strict=True)
     )
-    return f'<p class="shaded" dir="auto">{" ".join(spans)}</p>'
+    return f'<p class="shaded" dir="auto">{" ".join(words)}</p>'
 
 
 def _svg(parts: list[str], view: tuple[Any, ...], width: float) -> str:

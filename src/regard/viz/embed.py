@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from regard.base import ConfigError
-from regard.explanation import Explanation, Matrix, Path, Places
+from regard.explanation import Explanation, Matrix, Path, Places, Shading
 from regard.explanation.png import to_png
 from regard.explanation.svg import text as as_html
 from regard.explanation.widget import figure, matrix_figure
@@ -29,15 +29,16 @@ _SMALL = 128  # pixels of the page: the width of a thumbnail
 def explanations_html(explanations: Sequence[Explanation], name: str = "", *, moving: bool = False) -> list[str]:
     """Figures of explanations, each below the HTML `name`: alignments and rasters of places answer to the pointer.
 
-    Matrices with the same labels share one figure, with a chooser. The others are drawn for light and for dark pages;
-    with `moving`, paths also step by step.
+    Matrices with the same labels share one figure, with a chooser. Shaded texts are text. The others are drawn for
+    light and for dark pages; with `moving`, paths also step by step.
     """
     figures = [matrix_figure(panels, *labels, name) for labels, panels in _alignments(explanations).items()]
     for explanation in explanations:
         title = explanation.title or explanation.caption
         if isinstance(explanation, Matrix):
             continue
-        if isinstance(explanation, Places) and explanation.grid is not None and explanation.weights.size:
+        as_map = isinstance(explanation, Places) and explanation.grid is not None and explanation.weights.size
+        if as_map or isinstance(explanation, Shading):
             figures.append(figure(explanation, f"{name}<span>{as_html(title)}</span>"))
             continue
         drawings = _rendered(explanation, dark=False), _rendered(explanation, dark=True)
