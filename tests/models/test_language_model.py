@@ -35,9 +35,8 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
         TransformerXLConfig(13, memory=4, same_length=True, **XL, **o)
     ),
 }
-WITH_TIED = [
-    name for name in MODELS if not name.startswith("memn2n")
-]  # the output may have the weights of the embedding
+# the output of these may have the weights of the embedding
+WITH_TIED = [name for name in MODELS if not name.startswith("memn2n")]
 
 
 @pytest.fixture(params=MODELS)

@@ -1,6 +1,6 @@
 """Transformer-XL: the equations by hand, segments that equal the whole text, and what a memory must not do.
 
-What every model of running text keeps to, such as padding and batches that change nothing, is in test_language_model.py.
+What every model of running text keeps to (padding, batches, later tokens) is in test_language_model.py.
 """
 
 import math

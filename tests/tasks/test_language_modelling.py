@@ -14,7 +14,14 @@ from regard import api
 from regard.base import ConfigError, RegardError
 from regard.data import BOS, EOS, PAD
 from regard.datasets.agreement import agreement
-from regard.models import LSTMLanguageModel, LSTMLanguageModelConfig, LSTMNConfig, LSTMNLanguageModel
+from regard.models import (
+    LSTMLanguageModel,
+    LSTMLanguageModelConfig,
+    LSTMNConfig,
+    LSTMNLanguageModel,
+    TransformerXL,
+    TransformerXLConfig,
+)
 from regard.recipes import Recipe, change
 from regard.tasks import Generation, LanguageModelling, LanguageModellingConfig
 from regard.tasks.language_modelling import position_points
@@ -32,6 +39,10 @@ def model_for(task: LanguageModelling, kind: str = "lstmn") -> torch.nn.Module:
     sizes: dict[str, Any] = {"embed_dim": 8, "hidden_dim": 8}
     if kind == "lstm":
         return LSTMLanguageModel(task.complete(LSTMLanguageModelConfig(**sizes)))
+    if kind.startswith("transformer_xl"):
+        cutoffs = (10, 25) if kind.endswith("adaptive") else ()
+        xl = TransformerXLConfig(dim=8, num_heads=2, hidden_dim=8, layers=2, memory=6, dropout=0.0, cutoffs=cutoffs)
+        return TransformerXL(task.complete(xl))
     return LSTMNLanguageModel(task.complete(LSTMNConfig(align_dim=8, tape=6, **sizes)))
 
 
@@ -86,6 +97,43 @@ def test_figures_of_a_stream_by_hand(kind: str) -> None:
     assert several.details["count"] == len(tokens)
     assert several.figures["loss"] != pytest.approx(expected, rel=1e-5)  # four streams begin without what was before
     assert "stream of 5" in several.details["signatures"]["perplexity"]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", ["transformer_xl", "transformer_xl, adaptive"])
+def test_a_stream_may_be_judged_with_another_memory(kind: str) -> None:
+    task = made("stream", length=7)
+    model = model_for(task, kind).eval()
+    tokens = torch.from_numpy(task.units.stream(SPLITS["test"]))
+    logits = model(torch.cat([torch.tensor([EOS]), tokens[:-1]]).unsqueeze(0), None)[0][0]
+    expected = F.cross_entropy(logits, tokens).item()
+    remembered = Generation(rows=1, memory=len(tokens))
+    for how in (remembered, replace(remembered, length=11)):
+        assert task.evaluate(model, "test", how).figures["loss"] == pytest.approx(expected, rel=1e-5)
+    short = task.evaluate(model, "test", Generation(rows=1), full=True)
+    assert short.figures["loss"] != pytest.approx(expected, rel=1e-5)
+    assert "context: stream of 1" in short.details["signatures"]["perplexity"]
+    none = task.evaluate(model, "test", Generation(rows=1, memory=0, length=3), full=True)
+    assert "stream of 1, memory 0, length 3" in none.details["signatures"]["perplexity"]
+    windows = torch.cat([torch.tensor([EOS]), tokens[:-1]])[: 3 * (len(tokens) // 3)].view(-1, 3)
+    each = F.cross_entropy(model(windows, None)[0][:].flatten(0, 1), tokens[: windows.numel()], reduction="none")
+    nats = task.token_nats(model, SPLITS["test"], Generation(rows=1, memory=0, length=3))
+    assert sum(float(line.sum()) for line in nats) == pytest.approx(each.sum().item(), rel=0.02)
+
+
+@pytest.mark.parametrize("setting", ["memory", "length"])
+def test_what_only_streams_have(setting: str) -> None:
+    task = made()
+    with pytest.raises(ConfigError, match=f"{setting} is for streams"):
+        task.evaluate(model_for(task), "test", Generation(**{setting: 3}))
+
+
+def test_an_adaptive_softmax_has_the_loss_of_its_log_probabilities() -> None:
+    for task in (made("stream", batch_size=3, length=5), made(batch_size=4)):
+        model, batch = model_for(task, "transformer_xl, adaptive"), next(task.batches(seed=0))
+        log_probs = model(batch.inputs, None)[0][:]
+        expected = F.nll_loss(log_probs.flatten(0, 1), batch.targets.flatten(), ignore_index=PAD, reduction="sum")
+        assert task.loss(model, batch).total.item() == pytest.approx(expected.item(), rel=1e-5)
 
 
 @pytest.mark.parametrize("context", ["sentence", "stream"])
@@ -150,6 +198,21 @@ def test_streams_carry_their_state() -> None:
 def test_streams_are_for_one_process() -> None:
     with pytest.raises(ConfigError, match=r"task\.context=stream: got 2 processes; expected one"):
         made("stream").batches(seed=0, rank=0, world=2)
+
+
+def xl_recipe(steps: int) -> Recipe:
+    sizes = TransformerXLConfig(dim=8, num_heads=2, hidden_dim=8, layers=2, memory=7, dropout=0.2, locked=True)
+    config = LanguageModellingConfig("agreement", context="stream", batch_size=40, length=6)
+    return Recipe("transformer_xl", sizes, config, replace(recipe("stream", steps).train, ema=0.9))
+
+
+def test_a_resumed_run_has_its_memory_again(few: None, tmp_path: Path) -> None:
+    whole = api.train(xl_recipe(12), tmp_path / "whole")
+    api.train(xl_recipe(5), tmp_path / "parts")
+    resumed = api.train(xl_recipe(12), tmp_path / "parts", resume=True)
+    for name, tensor in whole.module.state_dict().items():
+        assert torch.equal(tensor, resumed.module.state_dict()[name]), name
+    assert whole.evaluate("test", memory=20).figures["loss"] != whole.evaluate("test").figures["loss"]
 
 
 def recipe(context: str, steps: int) -> Recipe:

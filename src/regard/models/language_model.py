@@ -26,8 +26,8 @@ class LanguageModel(nn.Module):
     A subclass defines `initial_state` and `read`. With `tied` the output has the weights of the embedding. In training
     `word_dropout` takes words out, each one at all its places in a text, and `locked` dropout the same numbers of all
     words of a text (Gal & Ghahramani 2016). With `cutoffs`, the numbers of the words at which clusters of rarer words
-    begin, embedding and output are adaptive: see nn/adaptive.py. `self_attention_layers` is a pattern of the layers in which words attend to
-    earlier words, for a trace.
+    begin, embedding and output are adaptive: see nn/adaptive.py. `self_attention_layers` is a pattern of the layers in
+    which words attend to earlier words, for a trace.
     """
 
     self_attention_layers: str = ""

@@ -17,7 +17,7 @@ from typing import Annotated, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.align import ALIGNS

@@ -1,7 +1,8 @@
 """Adaptive input and softmax (Grave 2017, Baevski 2019): rare words have narrower vectors, and share few products.
 
 The vocabulary, most frequent words first, is cut into clusters: the head, and tails of rarer and rarer words. Cluster i
-has vectors of the width dim / div_value^i, and where that is less than dim a projection to dim. The softmax of the head has one more entry for each tail, so that
+has vectors of the width dim / div_value^i, and where that is less than dim a projection to dim. The softmax of the head
+has one more entry for each tail, so that
 
     log p(w) = log p_head(w)                              for a word of the head
     log p(w) = log p_head(tail i) + log p_tail_i(w)       for a word of tail i
