@@ -1,5 +1,7 @@
 """How far back heads look: groups of distances that lose nothing, and the mean distance in the labels."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from regard.tasks.distances import distance_matrix, group_edges
 def test_groups_hold_every_distance_once(count: int) -> None:
     edges = group_edges(count)
     assert (edges[0], edges[-1]) == (0, count)
-    assert all(first < second for first, second in zip(edges, edges[1:], strict=False))
+    assert all(first < second for first, second in itertools.pairwise(edges))
 
 
 def test_the_rows_of_all_heads() -> None:

@@ -1,5 +1,6 @@
 """How far back each head of a model of running text looks: the weight that it gives to near and to distant tokens."""
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,10 +33,7 @@ def distance_matrix(weights: Mapping[str, NDArray[Any]]) -> Matrix | None:
         shares = np.pad(weight_by_distance(each), [(0, 0), (0, edges[-1] - each.shape[-1])])
         rows.append(np.add.reduceat(shares, edges[:-1], axis=1))
         labels += [f"{name} · head {head}: {far:.1f} back" for head, far in enumerate(mean_distance(each))]
-    columns = [
-        str(first) if last == first + 1 else f"{first}–{last - 1}"
-        for first, last in zip(edges, edges[1:], strict=False)
-    ]
+    columns = [str(first) if end == first + 1 else f"{first}–{end - 1}" for first, end in itertools.pairwise(edges)]
     return Matrix(np.concatenate(rows), labels, columns, title=TITLE)
 
 
