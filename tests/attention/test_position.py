@@ -272,6 +272,9 @@ def test_a_narrow_bias_has_the_type_of_the_query() -> None:
     query = torch.randn(2, 30, 4).bfloat16()
     expected, bias = wide(query, query).bias, narrow(query, query).bias
     assert bias.dtype == torch.bfloat16
+    with torch.autocast("cpu", torch.bfloat16):  # parameters are float32, and what a layer projects is not
+        positioned = narrow.float()(query, query)
+    assert {part.dtype for part in positioned} == {torch.bfloat16}
     assert (bias - expected).abs().max() < 0.02 * expected.abs().max()
 
 

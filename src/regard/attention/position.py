@@ -248,6 +248,8 @@ class Relative(nn.Module):
         distance = torch.arange(num_keys - 1, nearest - 1, -1, device=query.device, dtype=dtype)  # k−1 … nearest
         table = sinusoid(distance, self.dim).to(query.dtype)
         projected = self.to_keys(table).unflatten(-1, (num_heads, head_dim)).transpose(-2, -3)  # [h w d]
-        scaled = (query + self.place) * head_dim**-0.5
-        by_distance = product(scaled, projected) if self.wide else scaled @ projected.to(scaled.dtype).mT
-        return Positioned(query + self.content, keys, relative_shift(by_distance, num_keys))
+        asking, scaled = query + self.content, (query + self.place) * head_dim**-0.5
+        if self.wide:
+            return Positioned(asking, keys, relative_shift(product(scaled, projected), num_keys))
+        by_distance = scaled.to(query.dtype) @ projected.to(query.dtype).mT  # below autocast the sums above are float32
+        return Positioned(asking.to(query.dtype), keys, relative_shift(by_distance, num_keys))
