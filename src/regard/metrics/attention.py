@@ -71,7 +71,7 @@ def weight_by_distance(weights: NDArray[Any]) -> NDArray[np.float64]:
     for query in range(num_queries):
         end = query + num_keys - num_queries + 1
         shares[..., :end] += weights[..., query, :end][..., ::-1]
-    return shares / np.maximum(1, (weights.sum(-1) > 0).sum(-1))[..., None]
+    return np.asarray(shares / np.maximum(1, (weights.sum(-1) > 0).sum(-1))[..., None])
 
 
 def mean_distance(weights: NDArray[Any]) -> NDArray[np.float64]:

@@ -71,10 +71,10 @@ class AdaptiveEmbedding(nn.Module):
         self.projections = nn.ModuleList(
             nn.Linear(width, dim, bias=False) if width < dim else nn.Identity() for width in widths[1:]
         )
-        for table in self.tables:
-            nn.init.uniform_(table.weight, -0.1, 0.1)
+        for weight in self.weights():
+            nn.init.uniform_(weight, -0.1, 0.1)
         with torch.no_grad():
-            self.tables[0].weight[:1].zero_()
+            self.weights()[0][:1].zero_()
 
     def forward(self, tokens: Int[Tensor, "*b"]) -> Float[Tensor, "*b d"]:
         """The vectors of these words. Every cluster is asked for every place, so that nothing waits for the device."""
@@ -89,6 +89,10 @@ class AdaptiveEmbedding(nn.Module):
             first += size
         assert words is not None
         return words
+
+    def weights(self) -> list[Tensor]:
+        """The vectors of the words of each cluster [n w], before their projection."""
+        return [table.weight for table in self.tables if isinstance(table, nn.Embedding)]
 
     def extra_repr(self) -> str:
         """The size of each cluster."""
@@ -120,7 +124,7 @@ class AdaptiveSoftmax(nn.Module):
         if self.tied:
             if words is None:
                 raise ConfigError("a tied AdaptiveSoftmax", got="no embedding", cure="call it with hidden and words")
-            weights: list[Tensor] = [table.weight for table in words.tables]
+            weights = words.weights()
             projections = [each.weight.mT if isinstance(each, nn.Linear) else None for each in words.projections]
         else:
             weights = list(self.weights)

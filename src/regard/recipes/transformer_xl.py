@@ -23,19 +23,23 @@ def smoke() -> Recipe:
 
 
 def ptb() -> Recipe:
-    """Penn Treebank, 16 layers and 24 M parameters as in the paper, with locked dropout and averaged weights."""
+    """Penn Treebank, 16 layers and 24 M parameters as in the paper, with locked dropout and averaged weights.
+
+    Heads of width 48 and 144 keys are multiples of what fused kernels read at once; 38 and 140 are not.
+    """
     return Recipe(
         paper="transformer_xl",
         model=TransformerXLConfig(
-            memory=70, dropout=0.4, attention_dropout=0.1, embed_dropout=0.3, word_dropout=0.1, locked=True,
+            dim=384, num_heads=8, hidden_dim=640, memory=72, dropout=0.4, attention_dropout=0.1, embed_dropout=0.3,
+            word_dropout=0.1, locked=True,
         ),
         task=LanguageModellingConfig(
-            "ptb", context="stream", batch_size=32, length=70, generation=Generation(rows=10, memory=140)
+            "ptb", context="stream", batch_size=32, length=72, generation=Generation(rows=10, memory=144)
         ),
         train=Train(
             steps=75_000, optimiser="adamw", lr=3e-4, weight_decay=0.01, undecayed=("bias", "norm"), schedule="cosine",
-            warmup=2000, clip=0.25, precision="tf32", capture=True, ema=0.9995, log_every=415, evaluate_every=4150,
-            save_every=12_450, keep=1,
+            warmup=2000, clip=0.25, precision="tf32", capture=True, ema=0.9995, log_every=404, evaluate_every=4040,
+            save_every=12_120, keep=1,
         ),
         note="newspaper text, words, the memory goes on",
         published="54.5 (the paper, 24 M parameters)",
@@ -47,9 +51,9 @@ def wikitext2() -> Recipe:
     base = ptb()
     return replace(
         base,
-        model=replace(base.model, memory=150),
-        task=replace(base.task, corpus="wikitext2", length=100, generation=Generation(rows=10, memory=300)),
-        train=replace(base.train, steps=60_000, log_every=650, evaluate_every=6500, save_every=19_500),
+        model=replace(base.model, memory=144),
+        task=replace(base.task, corpus="wikitext2", length=96, generation=Generation(rows=10, memory=288)),
+        train=replace(base.train, steps=60_000, log_every=680, evaluate_every=6800, save_every=20_400),
         note="encyclopedia text, words, the memory goes on",
         published="",
     )
