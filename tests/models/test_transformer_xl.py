@@ -230,6 +230,29 @@ def test_an_evaluation_may_remember_more_than_the_training() -> None:
     assert built.initial_state(3).cells.shape == (3, 3, 2, 12)
 
 
+def copied(memory: int) -> float:
+    """The share of right tokens in a segment that repeats the one before, after some training."""
+    torch.manual_seed(0)
+    settings = SMALL | {"dim": 32, "num_heads": 2, "hidden_dim": 32, "layers": 1}
+    built = TransformerXL(TransformerXLConfig(14, memory=memory, **settings))
+    optimiser = torch.optim.Adam(built.parameters(), lr=1e-2)
+    for _ in range(120):
+        segment = torch.randint(4, 14, (32, 6))
+        logits = built(segment, built(segment, built.initial_state(32)).state).logits[:, :-1]
+        optimiser.zero_grad()
+        F.cross_entropy(logits.flatten(0, 1), segment[:, 1:].flatten()).backward()
+        optimiser.step()
+    segment = torch.randint(4, 14, (200, 6))
+    guesses = built(segment, built(segment).state).logits[:, :-1].argmax(-1)
+    return (guesses == segment[:, 1:]).double().mean().item()
+
+
+@pytest.mark.bare  # the hook would take as long again
+def test_what_only_the_segment_before_tells_needs_a_memory() -> None:
+    assert copied(memory=6) > 0.98
+    assert copied(memory=0) < 0.2  # chance has 0.1
+
+
 def test_streams_that_begin_are_beside_those_that_go_on() -> None:
     built, text = model(), tokens(2, 8)
     _, state = built(text[:, :4])
