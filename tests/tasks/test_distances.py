@@ -20,7 +20,7 @@ def test_the_rows_of_all_heads() -> None:
     matrix = distance_matrix({"a": np.stack([near, far]), "b": near[None]})
     assert matrix is not None
     assert matrix.columns == ("0", "1", "2", "3–4", "5–8", "9–11")
-    assert matrix.rows == ("a · head 0: 0.0 back", "a · head 1: 6.0 back", "b · head 0: 0.0 back")
+    assert matrix.rows == ("layer 0 head 0: 0.0", "layer 0 head 1: 6.0", "layer 1 head 0: 0.0")
     assert matrix.weights.tolist() == [[1, 0, 0, 0, 0, 0], [0, 0, 0, 0, 1, 0], [1, 0, 0, 0, 0, 0]]
 
 

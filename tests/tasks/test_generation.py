@@ -107,7 +107,7 @@ def test_heads_and_how_far_they_look_back(cutoffs: tuple[int, ...]) -> None:
     *layers, distances = generated.explanations
     assert [layer.layer for layer in layers] == ["layers.0.inner", "layers.1.inner"]
     assert all(layer.weights.shape == (2, 5, 5) for layer in layers)
-    assert distances.title == "how far back each head looks"
+    assert distances.title == "how far back each head looks, and its mean distance"
     assert distances.weights.shape == (4, 6)  # of all 14 tokens, though five are shown
     assert distances.columns == ("0", "1", "2", "3–4", "5–8", "9–13")
     torch.testing.assert_close(torch.tensor(distances.weights).sum(1), torch.ones(4, dtype=torch.float64))
