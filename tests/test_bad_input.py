@@ -289,7 +289,7 @@ TABLE: dict[str, tuple[Callable[[], object], type[RegardError], str]] = {
     "alibi heads": (lambda: MultiHead(8, num_heads=2, position=ALiBi(4))(X), ShapeError, "got 2 heads; expected 4"),
     "no alibi heads": (lambda: ALiBi(0), ConfigError, "ALiBi num_heads: got 0"),
     "relative heads": (lambda: MultiHead(8, num_heads=2, position=Relative(4, 2))(X), ShapeError, "expected 4 of width 2"),
-    "relative shift": (lambda: relative_shift(torch.zeros(3, 5), 5), ShapeError, "columns of relative scores: got 5"),
+    "relative shift": (lambda: relative_shift(torch.zeros(3, 6), 5), ShapeError, "columns of relative scores: got 6"),
     # paths
     "sdpa, every reason": (lambda: attend(X, Y, Y, score=Additive(8, 8, 4), align=Sigmoid(), impl="sdpa"), ImplementationUnavailable,
         "impl='sdpa' cannot run here: score=Additive is not a dot product of transformed queries and keys;"

@@ -1,14 +1,19 @@
 """On a GPU: the same promises, with the kernels that torch chooses there."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 import torch
 from examples_of import aligns, scores
 from torch import Tensor
 
-from regard import Attention, Mask, MultiHead, attend, trace
+from regard import Attention, Mask, MultiHead, api, attend, trace
 from regard.align import Align, Entmax, Hard, Normalize, Share, Softmax, Sparsemax, TopK
 from regard.attention import ALiBi, Cache, EdgeAttention, Relative, Rotary
+from regard.recipes import RECIPES
 from regard.score import Cosine, Dot, Edges, General, GraphAdditive, ScaledDot, Score
+from regard.train import Train, World
 
 pytestmark = [pytest.mark.gpu, pytest.mark.bare]
 
@@ -153,6 +158,20 @@ def test_autocast_and_compile() -> None:
         layer(x, mask=mask)
     assert seen["multihead.0"].weights.shape == (4, 4, 33, 33)
     assert seen["multihead.0"].weights[0].sum() == 0
+
+
+@pytest.mark.parametrize("cutoffs", [(), (10, 25)], ids=["softmax", "adaptive"])
+def test_a_captured_training_with_a_memory_is_an_eager_one(cutoffs: tuple[int, ...], tmp_path: Path) -> None:
+    recipe = RECIPES["transformer_xl/smoke"]()
+    recipe = replace(recipe, model=replace(recipe.model, cutoffs=cutoffs))
+    train = Train(steps=8, lr=1e-3, log_every=4, evaluate_every=8, save_every=8, keep=1)
+    world = World(device=torch.device("cuda"))
+    eager, captured = (
+        api.train(replace(recipe, train=replace(train, capture=capture)), tmp_path / str(capture), world=world)
+        for capture in (False, True)
+    )
+    for name, tensor in eager.module.state_dict().items():
+        torch.testing.assert_close(captured.module.state_dict()[name], tensor, rtol=1e-3, atol=1e-3)
 
 
 def test_masks_do_not_break_a_captured_graph() -> None:

@@ -319,12 +319,29 @@ def test_module_can_be_copied_and_loaded() -> None:
         ({"dim": 10, "num_heads": 4}, "num_heads does not divide dim.*use dim=8"),
         ({"dim": 0, "num_heads": 4}, "num_heads does not divide dim"),
         ({"dim": 8, "num_heads": 4, "num_key_heads": 3}, "num_key_heads does not divide num_heads"),
+        ({"dim": 8, "num_heads": 4, "head_dim": 0}, "the widths of MultiHead: got dim=8, head_dim=0"),
     ],
     ids=str,
 )
 def test_sizes_that_do_not_fit(sizes: dict, text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         MultiHead(**sizes)
+
+
+@pytest.mark.parametrize("num_key_heads", [None, 1])
+def test_heads_of_any_width(num_key_heads: int | None) -> None:
+    layer = MultiHead(9, num_heads=2, head_dim=6, num_key_heads=num_key_heads)
+    x = torch.randn(3, 5, 9)
+    out = layer(x, mask=Mask.causal(), need_weights=True)
+    assert out.context.shape == (3, 5, 9)
+    assert out.weights.shape == (3, 2, 5, 5)
+    query = layer.to_query(x)[..., 6:]  # the second head
+    keys, values = (projection(x)[..., -6:] for projection in (layer.to_keys, layer.to_values))
+    expected = (query @ keys.mT / 6**0.5).masked_fill(~Mask.causal().dense(5, 5), -torch.inf).softmax(-1)
+    torch.testing.assert_close(out.weights[:, 1], expected)
+    first = layer.to_output.weight[:, 6:] @ (expected @ values).mT
+    rest = layer.to_output.weight[:, :6] @ (out.weights[:, 0] @ layer.to_values(x)[..., :6]).mT
+    torch.testing.assert_close(out.context, (first + rest).mT + layer.to_output.bias)
 
 
 def test_impl_is_said_once() -> None:

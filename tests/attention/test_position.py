@@ -190,8 +190,8 @@ def test_shift_equals_the_published_trick_on_the_causal_part(q: int, k: int) -> 
     assert torch.equal(relative_shift(scores, k)[causal], published[causal])
 
 
-def relative_layer(heads: int = 2, width: int = 4, dim: int | None = None) -> MultiHead:
-    position = Relative(heads, width, dim=dim)
+def relative_layer(heads: int = 2, width: int = 4, dim: int | None = None, **settings: bool) -> MultiHead:
+    position = Relative(heads, width, dim=dim, **settings)
     torch.nn.init.normal_(position.content)
     torch.nn.init.normal_(position.place)
     return MultiHead(heads * width, num_heads=heads, position=position).double()
@@ -240,6 +240,42 @@ def test_one_segment_equals_chunks_with_memory(chunk: int) -> None:
         memory, segment = x[:, :start].detach(), x[:, start : start + chunk]
         out = layer(segment, earlier=memory, mask=Mask.causal())
         assert_close(out.context, whole[:, start : start + chunk], rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize(("q", "k"), [(4, 4), (2, 5), (1, 1), (1, 6)])
+def test_below_a_causal_mask_later_keys_need_no_columns(q: int, k: int) -> None:
+    layer, lean = relative_layer(), relative_layer(causal=True)
+    lean.load_state_dict(layer.state_dict())
+    keys = torch.randn(2, k, 8, dtype=torch.float64, requires_grad=True)
+    results = []
+    for each in (layer, lean):
+        out = each(keys[:, k - q :], earlier=keys[:, : k - q], mask=Mask.causal())
+        gradients = torch.autograd.grad(out.context.square().sum(), [keys, *each.parameters()])
+        results.append([out.context, *gradients])
+    for one, other in zip(*results, strict=True):
+        assert_close(one, other, rtol=1e-10, atol=1e-11)
+    query = torch.randn(2, q, 4, dtype=torch.float64)
+    widths = [each.position(query, keys[0, :, :4].expand(2, -1, -1)).bias.shape for each in (layer, lean)]
+    assert widths == [(2, q, k)] * 2
+
+
+def test_with_more_queries_than_keys_nothing_is_left_out() -> None:
+    layer, lean = Relative(2, 4), Relative(2, 4, causal=True)
+    lean.load_state_dict(layer.state_dict())
+    query, keys = torch.randn(2, 5, 4), torch.randn(2, 3, 4)
+    assert torch.equal(layer(query, keys).bias, lean(query, keys).bias)
+
+
+def test_a_narrow_bias_has_the_type_of_the_query() -> None:
+    wide, narrow = Relative(2, 4).bfloat16(), Relative(2, 4, wide=False).bfloat16()
+    narrow.load_state_dict(wide.state_dict())
+    query = torch.randn(2, 30, 4).bfloat16()
+    expected, bias = wide(query, query).bias, narrow(query, query).bias
+    assert bias.dtype == torch.bfloat16
+    with torch.autocast("cpu", torch.bfloat16):  # parameters are float32, and what a layer projects is not
+        positioned = narrow.float()(query, query)
+    assert {part.dtype for part in positioned} == {torch.bfloat16}
+    assert (bias - expected).abs().max() < 0.02 * expected.abs().max()
 
 
 def test_relative_learns_every_part() -> None:

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from regard.base import ConfigError, ShapeError
-from regard.metrics import alignment_error_rate, entropy, hard_links, support_size
+from regard.metrics import (
+    alignment_error_rate,
+    entropy,
+    hard_links,
+    mean_distance,
+    support_size,
+    weight_by_distance,
+)
 
 
 def test_entropy() -> None:
@@ -52,7 +59,29 @@ def test_a_corpus_by_the_number_of_the_sentence() -> None:
     assert alignment_error_rate({(0, 0, 0), (1, 0, 0)}, sure, sure) == pytest.approx(0.5)
 
 
+def test_distances_by_a_loop() -> None:
+    rng = np.random.default_rng(0)
+    weights = rng.random((2, 3, 4, 6)) * np.tri(4, 6, 2)
+    weights /= weights.sum(-1, keepdims=True)
+    expected = np.zeros((2, 3, 6))
+    for query in range(4):
+        for key in range(6):
+            if key <= query + 2:
+                expected[..., query + 2 - key] += weights[..., query, key] / 4
+    np.testing.assert_allclose(weight_by_distance(weights), expected, atol=1e-12)
+    np.testing.assert_allclose(expected.sum(-1), 1)
+    np.testing.assert_allclose(mean_distance(weights), (expected * np.arange(6)).sum(-1))
+
+
+def test_a_head_that_looks_one_back() -> None:
+    weights = np.eye(5, k=-1)  # the first token has nothing to look at
+    assert weight_by_distance(weights).tolist() == [0, 1, 0, 0, 0]
+    assert mean_distance(weights) == 1
+
+
 def test_mistakes_are_named() -> None:
+    with pytest.raises(ShapeError, match=r"distances need the queries among the keys: got \[4, 3\]"):
+        weight_by_distance(np.zeros((4, 3)))
     with pytest.raises(ShapeError, match=r"links come from one matrix: got \[2, 3, 4\]"):
         hard_links(np.zeros((2, 3, 4)))
     with pytest.raises(ShapeError, match="weights need an axis of keys"):

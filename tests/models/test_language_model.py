@@ -14,10 +14,13 @@ from regard.models import (
     LSTMNLanguageModel,
     MemN2NLanguageModel,
     MemN2NLanguageModelConfig,
+    TransformerXL,
+    TransformerXLConfig,
 )
 from regard.tasks.carried_state import leaves
 
 SIZES = {"embed_dim": 6, "hidden_dim": 6}
+XL = {"dim": 6, "num_heads": 1, "hidden_dim": 5, "layers": 2, "dropout": 0.0}
 MODELS: dict[str, Callable[..., nn.Module]] = {
     "lstmn": lambda **o: LSTMNLanguageModel(LSTMNConfig(13, align_dim=5, tape=4, **SIZES, **o)),
     "lstmn of two layers": lambda **o: LSTMNLanguageModel(LSTMNConfig(13, align_dim=5, layers=2, **SIZES, **o)),
@@ -27,8 +30,13 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
     "memn2n, additive": lambda **o: MemN2NLanguageModel(
         MemN2NLanguageModelConfig(13, memories=20, width=6, hops=2, score="additive", **o)
     ),
+    "transformer_xl": lambda **o: TransformerXL(TransformerXLConfig(13, memory=9, **XL, **o)),
+    "transformer_xl, same length": lambda **o: TransformerXL(
+        TransformerXLConfig(13, memory=4, same_length=True, **XL, **o)
+    ),
 }
-WITH_TIED = [name for name in MODELS if name.startswith("lstm")]  # the output may have the weights of the embedding
+# the output of these may have the weights of the embedding
+WITH_TIED = [name for name in MODELS if not name.startswith("memn2n")]
 
 
 @pytest.fixture(params=MODELS)
@@ -70,7 +78,7 @@ def test_tied_weights_are_one_parameter(name: str) -> None:
     torch.manual_seed(0)
     tied, free = (MODELS[name](tied=tied) for tied in (True, False))
     sizes = [sum(parameter.numel() for parameter in each.parameters()) for each in (tied, free)]
-    assert sizes[1] - sizes[0] == 13 * 6
+    assert sizes[1] - sizes[0] == 13 * 6  # both have a bias
     logits = tied(tokens(2, 3), None).logits
     assert logits.shape == (2, 3, 13)
     logits.sum().backward()

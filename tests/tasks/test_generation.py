@@ -3,9 +3,16 @@
 import pytest
 import torch
 
-from regard.base import RegardError
+from regard.base import ConfigError, RegardError
 from regard.data import BOS, EOS, TextUnits
-from regard.models import LSTMLanguageModel, LSTMLanguageModelConfig, LSTMNConfig, LSTMNLanguageModel
+from regard.models import (
+    LSTMLanguageModel,
+    LSTMLanguageModelConfig,
+    LSTMNConfig,
+    LSTMNLanguageModel,
+    TransformerXL,
+    TransformerXLConfig,
+)
 from regard.tasks import Generation
 from regard.tasks.generation import continue_text
 
@@ -85,3 +92,37 @@ def test_several_lines_for_a_model_of_sentences(model: LSTMNLanguageModel) -> No
     with pytest.raises(RegardError, match=r"reads one sentence at a time: got 2 lines\. Try: give one line"):
         continue_text(model, "a\nb", UNITS, Generation(), by_sentence=True)
     assert continue_text(model, "a\nb", UNITS, Generation(max_tokens=2), by_sentence=False).text.startswith("a\nb")
+
+
+def remembering(memory: int, **settings: int) -> TransformerXL:
+    torch.manual_seed(0)
+    sizes = {"dim": 8, "num_heads": 2, "hidden_dim": 8, "layers": 2, "memory": memory, **settings}
+    return TransformerXL(TransformerXLConfig(len(UNITS), **sizes)).double()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("cutoffs", [(), (6, 9)])
+def test_heads_and_how_far_they_look_back(cutoffs: tuple[int, ...]) -> None:
+    model = remembering(30, cutoffs=cutoffs)  # type: ignore[arg-type]
+    generated = continue_text(model, "a b c d", UNITS, Generation(max_tokens=9, shown=5), by_sentence=False)
+    *layers, distances = generated.explanations
+    assert [layer.layer for layer in layers] == ["layers.0.inner", "layers.1.inner"]
+    assert all(layer.weights.shape == (2, 5, 5) for layer in layers)
+    assert distances.title == "how far back each head looks, and its mean distance"
+    assert distances.weights.shape == (4, 6)  # of all 14 tokens, though five are shown
+    assert distances.columns == ("0", "1", "2", "3–4", "5–8", "9–13")
+    torch.testing.assert_close(torch.tensor(distances.weights).sum(1), torch.ones(4, dtype=torch.float64))
+
+
+def test_a_longer_memory_for_a_continuation() -> None:
+    short, how = remembering(1), Generation(max_tokens=6, memory=30)
+    longer = remembering(30)
+    longer.load_state_dict(short.state_dict())
+    expected = continue_text(longer, "a b c", UNITS, Generation(max_tokens=6), by_sentence=False)
+    assert continue_text(short, "a b c", UNITS, how, by_sentence=False) == expected
+    alone = continue_text(short, "a b c", UNITS, Generation(max_tokens=6), by_sentence=False)
+    assert alone.log_prob != pytest.approx(expected.log_prob, rel=1e-6)
+
+
+def test_a_memory_that_cannot_be_chosen(model: LSTMNLanguageModel) -> None:
+    with pytest.raises(ConfigError, match="a size that can be chosen: got memory=5 for LSTMNLanguageModel"):
+        continue_text(model, "a", UNITS, Generation(memory=5), by_sentence=False)

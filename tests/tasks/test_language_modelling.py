@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -14,13 +15,21 @@ from regard import api
 from regard.base import ConfigError, RegardError
 from regard.data import BOS, EOS, PAD
 from regard.datasets.agreement import agreement
-from regard.models import LSTMLanguageModel, LSTMLanguageModelConfig, LSTMNConfig, LSTMNLanguageModel
+from regard.models import (
+    LSTMLanguageModel,
+    LSTMLanguageModelConfig,
+    LSTMNConfig,
+    LSTMNLanguageModel,
+    TransformerXL,
+    TransformerXLConfig,
+)
 from regard.recipes import Recipe, change
 from regard.tasks import Generation, LanguageModelling, LanguageModellingConfig
 from regard.tasks.language_modelling import position_points
 from regard.train import Train
 
 SPLITS = agreement((60, 12, 12))
+SHORT = "".join(f"{line}\n" for line in SPLITS["test"].split("\n")[:3])
 
 
 def made(context: Any = "sentence", **settings: Any) -> LanguageModelling:
@@ -32,6 +41,10 @@ def model_for(task: LanguageModelling, kind: str = "lstmn") -> torch.nn.Module:
     sizes: dict[str, Any] = {"embed_dim": 8, "hidden_dim": 8}
     if kind == "lstm":
         return LSTMLanguageModel(task.complete(LSTMLanguageModelConfig(**sizes)))
+    if kind.startswith("transformer_xl"):
+        cutoffs = (10, 25) if kind.endswith("adaptive") else ()
+        xl = TransformerXLConfig(dim=8, num_heads=2, hidden_dim=8, layers=2, memory=6, dropout=0.0, cutoffs=cutoffs)
+        return TransformerXL(task.complete(xl))
     return LSTMNLanguageModel(task.complete(LSTMNConfig(align_dim=8, tape=6, **sizes)))
 
 
@@ -86,6 +99,44 @@ def test_figures_of_a_stream_by_hand(kind: str) -> None:
     assert several.details["count"] == len(tokens)
     assert several.figures["loss"] != pytest.approx(expected, rel=1e-5)  # four streams begin without what was before
     assert "stream of 5" in several.details["signatures"]["perplexity"]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", ["transformer_xl", "transformer_xl, adaptive"])
+def test_a_stream_may_be_judged_with_another_memory(kind: str) -> None:
+    task = LanguageModelling(LanguageModellingConfig(context="stream", length=7), splits=SPLITS | {"test": SHORT})
+    model = model_for(task, kind).eval()
+    tokens = torch.from_numpy(task.units.stream(SHORT))
+    inputs = torch.cat([torch.tensor([EOS]), tokens[:-1]])
+
+    def losses(**settings: int) -> np.ndarray[Any, Any]:
+        return np.concatenate(task.token_nats(model, SHORT, Generation(rows=1, **settings)))
+
+    whole = F.cross_entropy(model(inputs.unsqueeze(0), None)[0][0, :], tokens, reduction="none").numpy()
+    np.testing.assert_allclose(losses(memory=len(tokens)), whole, rtol=1e-4)
+    np.testing.assert_allclose(losses(memory=len(tokens), length=11), whole, rtol=1e-4)
+    assert not np.allclose(losses(), whole, rtol=1e-4)
+    count = len(tokens) // 3 * 3
+    logits = model(inputs[:count].view(-1, 3), None)[0][:]
+    alone = F.cross_entropy(logits.flatten(0, 1), tokens[:count], reduction="none").numpy()
+    np.testing.assert_allclose(losses(memory=0, length=3)[:count], alone, rtol=1e-4)
+    signature = task.evaluate(model, "test", Generation(rows=1, memory=0, length=30), full=True).details["signatures"]
+    assert "stream of 1, memory 0, length 30" in signature["perplexity"]
+
+
+@pytest.mark.parametrize("setting", ["memory", "length"])
+def test_what_only_streams_have(setting: str) -> None:
+    task = made()
+    with pytest.raises(ConfigError, match=f"{setting} is for streams"):
+        task.evaluate(model_for(task), "test", Generation(**{setting: 3}))
+
+
+def test_an_adaptive_softmax_has_the_loss_of_its_log_probabilities() -> None:
+    for task in (made("stream", batch_size=3, length=5), made(batch_size=4)):
+        model, batch = model_for(task, "transformer_xl, adaptive"), next(task.batches(seed=0))
+        log_probs = model(batch.inputs, None)[0][:]
+        expected = F.nll_loss(log_probs.flatten(0, 1), batch.targets.flatten(), ignore_index=PAD, reduction="sum")
+        assert task.loss(model, batch).total.item() == pytest.approx(expected.item(), rel=1e-5)
 
 
 @pytest.mark.parametrize("context", ["sentence", "stream"])
@@ -150,6 +201,23 @@ def test_streams_carry_their_state() -> None:
 def test_streams_are_for_one_process() -> None:
     with pytest.raises(ConfigError, match=r"task\.context=stream: got 2 processes; expected one"):
         made("stream").batches(seed=0, rank=0, world=2)
+
+
+def xl_recipe(steps: int) -> Recipe:
+    sizes = TransformerXLConfig(dim=8, num_heads=2, hidden_dim=8, layers=2, memory=7, dropout=0.2, locked=True)
+    config = LanguageModellingConfig("agreement", context="stream", batch_size=40, length=6)
+    train = Train(steps=steps, lr=1e-2, log_every=3, evaluate_every=6, save_every=3, ema=0.9)
+    return Recipe("transformer_xl", sizes, config, train)
+
+
+@pytest.mark.bare  # the hook would take as long again
+def test_a_resumed_run_has_its_memory_again(few: None, tmp_path: Path) -> None:
+    whole = api.train(xl_recipe(6), tmp_path / "whole")
+    api.train(xl_recipe(3), tmp_path / "parts")
+    resumed = api.train(xl_recipe(6), tmp_path / "parts", resume=True)
+    for name, tensor in whole.module.state_dict().items():
+        assert torch.equal(tensor, resumed.module.state_dict()[name]), name
+    assert whole.evaluate("valid", memory=20).figures["loss"] != whole.evaluate("valid").figures["loss"]
 
 
 def recipe(context: str, steps: int) -> Recipe:

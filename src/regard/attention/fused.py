@@ -154,10 +154,11 @@ def _additive(
             return None, None
         empty = ~allowed.any(-1, keepdim=True)
         return allowed | empty, empty
-    bias = (bias.to(dtype) / align.temperature).clamp(max=torch.finfo(dtype).max / 8)  # +∞ takes the row
+    bias = bias.to(dtype) if align.temperature == 1.0 else bias.to(dtype) / align.temperature
+    bias = bias.clamp(max=torch.finfo(dtype).max / 8)  # +∞ takes the row
     if allowed is not None:
         bias = torch.where(allowed, bias, -math.inf)
-    empty = (bias == -math.inf).all(-1, keepdim=True)
+    empty = bias.detach().amax(-1, keepdim=True) == -math.inf
     return bias.masked_fill(empty, 0.0), empty
 
 

@@ -19,7 +19,7 @@ class MultiHead(nn.Module):
     """head_i = attention(Q W_i^Q, K W_i^K, V W_i^V), joined and projected: [*b q dim], [*b k key_dim] → [*b q dim].
 
     - `dim`: the width of queries and of the result.
-    - `num_heads`: how many heads there are; each has the width dim / num_heads.
+    - `num_heads`: how many heads there are; each has the width `head_dim`, or dim / num_heads where that is None.
     - `num_key_heads`: how many heads keys and values have. Where they are fewer than `num_heads`, several query heads
       share each of them (grouped-query attention). None: as many as `num_heads`.
     - `key_dim`, `value_dim`: the widths of keys and of values before their projection. None: `dim` for keys, and for
@@ -43,6 +43,7 @@ class MultiHead(nn.Module):
         dim: int,
         *,
         num_heads: int,
+        head_dim: int | None = None,
         num_key_heads: int | None = None,
         key_dim: int | None = None,
         value_dim: int | None = None,
@@ -53,19 +54,20 @@ class MultiHead(nn.Module):
     ) -> None:
         super().__init__()
         num_key_heads = num_heads if num_key_heads is None else num_key_heads
-        _check_sizes(dim, num_heads, num_key_heads)
+        _check_sizes(dim, num_heads, num_key_heads, head_dim)
+        head_dim = dim // num_heads if head_dim is None else head_dim
         if attention is not None and not isinstance(attention, Attention):
             raise ConfigError("attention", got=type(attention).__name__, expected="Attention(score=…, align=…)")
         if attention is not None and impl is not None:
             raise ConfigError("impl is said twice", got="attention and impl", cure="write Attention(…, impl=…)")
         _check_position(position, attention)
         self.dim, self.num_heads, self.num_key_heads = dim, num_heads, num_key_heads
-        key_width = num_key_heads * (dim // num_heads)
-        self.to_query = nn.Linear(dim, dim, bias=bias)
+        key_width = num_key_heads * head_dim
+        self.to_query = nn.Linear(dim, num_heads * head_dim, bias=bias)
         key_dim = dim if key_dim is None else key_dim
         self.to_keys = nn.Linear(key_dim, key_width, bias=bias)
         self.to_values = nn.Linear(key_dim if value_dim is None else value_dim, key_width, bias=bias)
-        self.to_output = nn.Linear(dim, dim, bias=bias)
+        self.to_output = nn.Linear(num_heads * head_dim, dim, bias=bias)
         for layer in (self.to_query, self.to_keys, self.to_values, self.to_output):
             nn.init.xavier_uniform_(layer.weight)
             if bias:
@@ -248,7 +250,7 @@ def _check_position(position: object, attention: Attention | None) -> None:
         )
 
 
-def _check_sizes(dim: int, num_heads: int, num_key_heads: int) -> None:
+def _check_sizes(dim: int, num_heads: int, num_key_heads: int, head_dim: int | None) -> None:
     if num_heads < 1 or num_key_heads < 1:
         raise ConfigError(
             "the number of heads",
@@ -256,7 +258,10 @@ def _check_sizes(dim: int, num_heads: int, num_key_heads: int) -> None:
             expected="1 or more",
             cure="use num_heads=1 for plain attention with projections",
         )
-    if dim < 1 or dim % num_heads:
+    if head_dim is not None and (head_dim < 1 or dim < 1):
+        got = f"dim={dim}, head_dim={head_dim}"
+        raise ConfigError("the widths of MultiHead", got=got, expected="1 or more", cure="leave head_dim out")
+    if head_dim is None and (dim < 1 or dim % num_heads):
         near = max(1, round(dim / num_heads)) * num_heads
         raise ConfigError(
             "num_heads does not divide dim",

@@ -188,15 +188,18 @@ def relative_shift(scores: Float[Tensor, "*b q w"], num_keys: int) -> Float[Tens
     """From distance to key. Column c of the input is for distance k − 1 − c, from k−1 down to −(q−1), w = k + q − 1;
     column j of the result is for key j, whose distance from query i (the queries are the last ones) is i + k − q − j.
 
-    One pad and two views, as in Transformer-XL, but with columns for later keys too, so that no entry is garbage.
+    One pad and two views, as in Transformer-XL, but with columns for later keys too, so that no entry is garbage. With
+    w = k there are no such columns, as in Transformer-XL itself: then the entries of later keys are those of other
+    rows, and a causal mask must hide them.
 
     >>> relative_shift(torch.tensor([[1, 0, -1], [1, 0, -1]]).float(), num_keys=2)
     tensor([[ 0., -1.],
             [ 1.,  0.]])
     """
     num_queries, width = scores.shape[-2:]
-    if width != num_keys + num_queries - 1:
-        raise ShapeError("columns of relative scores", got=width, expected=f"{num_keys} + {num_queries} − 1")
+    if width not in (num_keys + num_queries - 1, num_keys):
+        expected = f"{num_keys} + {num_queries} − 1, or {num_keys} below a causal mask"
+        raise ShapeError("columns of relative scores", got=width, expected=expected)
     padded = F.pad(scores, (1, 0)).flatten(-2)[..., num_queries:]
     return padded.view(*scores.shape[:-2], num_queries, width)[..., :num_keys]
 
@@ -208,15 +211,22 @@ class Relative(nn.Module):
             content   position        global content and position
 
     u is added to the queries; the terms with R (sinusoids of the distance) are the bias.
+
+    - `causal`: the layer always has a causal mask. Then the bias of later keys is not computed, which saves a third of
+      the work where the memory is as long as the text, and its entries there mean nothing.
+    - `wide`: the bias is float32 or better, as scores are. False rounds it to the type of the query, so that fused
+      kernels of half precision can take it.
     """
 
-    def __init__(self, num_heads: int, head_dim: int, *, dim: int | None = None) -> None:
+    def __init__(
+        self, num_heads: int, head_dim: int, *, dim: int | None = None, causal: bool = False, wide: bool = True
+    ) -> None:
         super().__init__()
         dim = dim or num_heads * head_dim
         if num_heads < 1 or head_dim < 1:
             raise ConfigError("Relative", got=f"num_heads={num_heads}, head_dim={head_dim}", expected="1 or more")
         _check_even("Relative", dim)
-        self.dim = dim
+        self.dim, self.causal, self.wide = dim, causal, wide
         self.to_keys = nn.Linear(dim, num_heads * head_dim, bias=False)  # W
         self.content = nn.Parameter(torch.zeros(num_heads, 1, head_dim))  # u
         self.place = nn.Parameter(torch.zeros(num_heads, 1, head_dim))  # v
@@ -234,8 +244,12 @@ class Relative(nn.Module):
         if 0 in (num_queries, num_keys):
             return Positioned(query + self.content, keys)  # of no pairs there is no distance
         dtype = torch.promote_types(query.dtype, torch.float32)
-        distance = torch.arange(num_keys - 1, -num_queries, -1, device=query.device, dtype=dtype)  # k−1 … −(q−1)
+        nearest = 0 if self.causal and num_queries <= num_keys else 1 - num_queries
+        distance = torch.arange(num_keys - 1, nearest - 1, -1, device=query.device, dtype=dtype)  # k−1 … nearest
         table = sinusoid(distance, self.dim).to(query.dtype)
         projected = self.to_keys(table).unflatten(-1, (num_heads, head_dim)).transpose(-2, -3)  # [h w d]
-        bias = relative_shift(product(query + self.place, projected), num_keys) * head_dim**-0.5  # wide, as scores are
-        return Positioned(query + self.content, keys, bias)
+        asking, scaled = query + self.content, (query + self.place) * head_dim**-0.5
+        if self.wide:
+            return Positioned(asking, keys, relative_shift(product(scaled, projected), num_keys))
+        by_distance = scaled.to(query.dtype) @ projected.to(query.dtype).mT  # below autocast the sums above are float32
+        return Positioned(asking.to(query.dtype), keys, relative_shift(by_distance, num_keys))

@@ -1,6 +1,13 @@
 """Measures: strings and tokens in, numbers and signatures out; weights in, spread and alignment error out. No torch."""
 
-from regard.metrics.attention import alignment_error_rate, entropy, hard_links, support_size
+from regard.metrics.attention import (
+    alignment_error_rate,
+    entropy,
+    hard_links,
+    mean_distance,
+    support_size,
+    weight_by_distance,
+)
 from regard.metrics.captions import CaptionBleu, Judged, caption_bleu, cider, meteor, score_captions
 from regard.metrics.language import PerplexityGroup, bits_per_character, perplexity, perplexity_by_position
 from regard.metrics.translation import (
@@ -31,10 +38,12 @@ __all__ = [
     "clipped_precision",
     "entropy",
     "hard_links",
+    "mean_distance",
     "meteor",
     "perplexity",
     "perplexity_by_position",
     "score_captions",
     "support_size",
     "tokenized_bleu",
+    "weight_by_distance",
 ]

@@ -52,6 +52,38 @@ def hard_links(weights: NDArray[Any]) -> set[Link]:
     return {(t, int(s)) for t, s in enumerate(weights.argmax(1)) if weights[t, s] > 0}
 
 
+def weight_by_distance(weights: NDArray[Any]) -> NDArray[np.float64]:
+    """The share of the weight that falls on each distance, a mean over the queries: weights [*b q k] → [*b k].
+
+    The queries are the last of the keys, as with a memory: query i looks i + k − q − j back at key j. Weight on later
+    keys is not counted. Queries whose row is empty do not count either.
+
+    >>> weight_by_distance(np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.0, 0.25, 0.75]])).round(4)
+    array([0.75, 0.25, 0.  ])
+    """
+    weights = _checked(weights)
+    if weights.ndim < 2 or weights.shape[-2] > weights.shape[-1]:
+        raise ShapeError(
+            "distances need the queries among the keys", got=list(weights.shape), expected="[..., q, k] with q ≤ k"
+        )
+    num_queries, num_keys = weights.shape[-2:]
+    shares = np.zeros((*weights.shape[:-2], num_keys))
+    for query in range(num_queries):
+        end = query + num_keys - num_queries + 1
+        shares[..., :end] += weights[..., query, :end][..., ::-1]
+    return np.asarray(shares / np.maximum(1, (weights.sum(-1) > 0).sum(-1))[..., None])
+
+
+def mean_distance(weights: NDArray[Any]) -> NDArray[np.float64]:
+    """How many keys back a query looks, on the mean over its weight and over queries: weights [*b q k] → [*b].
+
+    >>> mean_distance(np.array([[1.0, 0.0], [0.5, 0.5]]))
+    array(0.25)
+    """
+    shares = weight_by_distance(weights)
+    return np.asarray(shares @ np.arange(shares.shape[-1], dtype=np.float64))
+
+
 def alignment_error_rate(links: Collection[Link], sure: Collection[Link], possible: Collection[Link]) -> float:
     """AER = 1 − (|A ∩ S| + |A ∩ P|) / (|A| + |S|), of links A, sure links S and possible links P (Och and Ney 2003).
 

@@ -43,6 +43,12 @@ from regard.models.self_attentive import (
 from regard.models.senet import SENet, SENetConfig, se_resnet20, se_resnet32, se_resnet56
 from regard.models.show_attend_tell import Captioned, ShowAttendTell, ShowAttendTellConfig, show_attend_tell_flickr8k
 from regard.models.transformer import Transformer, TransformerConfig, transformer_base, transformer_big
+from regard.models.transformer_xl import (
+    TransformerXL,
+    TransformerXLConfig,
+    transformer_xl_enwik8,
+    transformer_xl_wikitext103,
+)
 from regard.models.translator import EncodedSource, Paper, Translated, Translator
 
 MODELS: dict[str, Paper] = {
@@ -137,6 +143,11 @@ MODELS: dict[str, Paper] = {
         "Long Short-Term Memory-Networks for Machine Reading, the LSTM baseline",
         "https://arxiv.org/abs/1601.06733",
     ),
+    "transformer_xl": Paper(
+        TransformerXL, TransformerXLConfig, 2019,
+        "Transformer-XL: Attentive Language Models Beyond a Fixed-Length Context",
+        "https://arxiv.org/abs/1901.02860",
+    ),
     "ntm": Paper(
         NTM, NTMConfig, 2014, "Neural Turing Machines", "https://arxiv.org/abs/1410.5401",
     ),
@@ -219,6 +230,8 @@ __all__ = [
     "TextClassified",
     "Transformer",
     "TransformerConfig",
+    "TransformerXL",
+    "TransformerXLConfig",
     "Translated",
     "Translator",
     "bahdanau_base",
@@ -253,4 +266,6 @@ __all__ = [
     "sutskever_base",
     "transformer_base",
     "transformer_big",
+    "transformer_xl_enwik8",
+    "transformer_xl_wikitext103",
 ]

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.base import ConfigError
-from regard.nn import Dropout
+from regard.nn import AdaptiveEmbedding, AdaptiveSoftmax, Dropout
 
 State = Any  # a tensor [b …], or a tuple (named or not) of states; the shapes never change
 
@@ -16,7 +16,7 @@ State = Any  # a tensor [b …], or a tuple (named or not) of states; the shapes
 class Continued(NamedTuple):
     """What a model makes of some tokens."""
 
-    logits: Tensor  # [b t v]: of the token after each one
+    logits: Any  # of the token after each one: a tensor [b t v], or `AdaptiveLogits`, which are used like one
     state: State  # after the last of them
 
 
@@ -25,8 +25,9 @@ class LanguageModel(nn.Module):
 
     A subclass defines `initial_state` and `read`. With `tied` the output has the weights of the embedding. In training
     `word_dropout` takes words out, each one at all its places in a text, and `locked` dropout the same numbers of all
-    words of a text (Gal & Ghahramani 2016). `self_attention_layers` is a pattern of the layers in which words attend to
-    earlier words, for a trace.
+    words of a text (Gal & Ghahramani 2016). With `cutoffs`, the numbers of the words at which clusters of rarer words
+    begin, embedding and output are adaptive: see nn/adaptive.py. `self_attention_layers` is a pattern of the layers in
+    which words attend to earlier words, for a trace.
     """
 
     self_attention_layers: str = ""
@@ -42,17 +43,25 @@ class LanguageModel(nn.Module):
         embed_dropout: float | None = None,
         word_dropout: float = 0.0,
         locked: bool = False,
+        cutoffs: tuple[int, ...] = (),
+        div_value: int = 1,
     ) -> None:
         super().__init__()
         if tied and embed_dim != hidden_dim:
             got, cure = f"{embed_dim} and {hidden_dim}", "make them equal, or set model.tied=false"
             raise ConfigError("model.tied needs equal embed_dim and hidden_dim", got=got, cure=cure)
-        self.words = nn.Embedding(vocabulary, embed_dim, padding_idx=0)
-        nn.init.uniform_(self.words.weight, -0.1, 0.1)
-        with torch.no_grad():
-            self.words.weight[:1].zero_()
-        self.output = None if tied else nn.Linear(hidden_dim, vocabulary)
-        self.output_bias = nn.Parameter(torch.zeros(vocabulary)) if tied else None
+        self.words: nn.Embedding | AdaptiveEmbedding
+        self.output: nn.Linear | AdaptiveSoftmax | None
+        if cutoffs:
+            self.words = AdaptiveEmbedding(vocabulary, embed_dim, cutoffs=cutoffs, div_value=div_value)
+            self.output = AdaptiveSoftmax(vocabulary, hidden_dim, cutoffs=cutoffs, div_value=div_value, tied=tied)
+        else:
+            self.words = nn.Embedding(vocabulary, embed_dim, padding_idx=0)
+            nn.init.uniform_(self.words.weight, -0.1, 0.1)
+            with torch.no_grad():
+                self.words.weight[:1].zero_()
+            self.output = None if tied else nn.Linear(hidden_dim, vocabulary)
+        self.output_bias = nn.Parameter(torch.zeros(vocabulary)) if self.output is None else None
         self.word_dropout = word_dropout
         self.dropout = Dropout(dropout, locked=locked)
         self.embed_dropout = Dropout(dropout if embed_dropout is None else embed_dropout, locked=locked)
@@ -69,6 +78,9 @@ class LanguageModel(nn.Module):
         """Logits [b t v] of the token after each of `tokens`, and the state after the last; None is the start."""
         hidden, state = self.read(self.embed_dropout(self._embed(tokens)), state)
         hidden = self.dropout(hidden)
+        if isinstance(self.words, AdaptiveEmbedding):
+            assert isinstance(self.output, AdaptiveSoftmax)
+            return Continued(self.output(hidden, self.words), state)
         if self.output is not None:
             return Continued(self.output(hidden), state)
         return Continued(F.linear(hidden, self.words.weight, self.output_bias), state)

@@ -50,7 +50,7 @@ class LSTMLanguageModel(LanguageModel):
 
     def initial_state(self, batch: int) -> LSTMState:
         """The state before the first word: h and c are zero."""
-        zeros = self.words.weight.new_zeros(batch, self.config.layers, self.config.hidden_dim)
+        zeros = next(self.parameters()).new_zeros(batch, self.config.layers, self.config.hidden_dim)
         return LSTMState(zeros, zeros.clone())
 
     def read(self, words: Float[Tensor, "b t e"], state: LSTMState | None) -> tuple[Float[Tensor, "b t h"], LSTMState]:

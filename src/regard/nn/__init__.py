@@ -1,5 +1,6 @@
 """Parts that models share."""
 
+from regard.nn.adaptive import AdaptiveEmbedding, AdaptiveLogits, AdaptiveSoftmax, predicted_loss, predicted_losses
 from regard.nn.attentions import build_attention
 from regard.nn.dropout import Dropout
 from regard.nn.efficientnet import Backbone, EfficientNetLite0, Encoder, Features, Patches, efficientnet_lite0
@@ -31,6 +32,9 @@ from regard.nn.transformer import DecoderLayer, EncoderLayer, FeedForward, Resid
 from regard.nn.word_embedding import WordEmbedding
 
 __all__ = [
+    "AdaptiveEmbedding",
+    "AdaptiveLogits",
+    "AdaptiveSoftmax",
     "Backbone",
     "Bidirectional",
     "DecoderLayer",
@@ -67,6 +71,8 @@ __all__ = [
     "leave_one_out",
     "lstm_step",
     "padding",
+    "predicted_loss",
+    "predicted_losses",
     "query_weight",
     "reinforce",
     "reverse",

@@ -9,12 +9,15 @@ from regard.nn.dropout import Dropout
 
 
 class FeedForward(nn.Module):
-    """FFN(x) = max(0, x W₁ + b₁) W₂ + b₂, at each position alone (eq. 2)."""
+    """FFN(x) = max(0, x W₁ + b₁) W₂ + b₂, at each position alone (eq. 2).
 
-    def __init__(self, dim: int, hidden_dim: int, *, dropout: float = 0.0) -> None:
+    `locked` dropout sets the same numbers to zero at all positions of a text.
+    """
+
+    def __init__(self, dim: int, hidden_dim: int, *, dropout: float = 0.0, locked: bool = False) -> None:
         super().__init__()
         self.widen, self.narrow = nn.Linear(dim, hidden_dim), nn.Linear(hidden_dim, dim)
-        self.dropout = Dropout(dropout)
+        self.dropout = Dropout(dropout, locked=locked)
         for layer in (self.widen, self.narrow):
             nn.init.xavier_uniform_(layer.weight)
             nn.init.zeros_(layer.bias)
@@ -26,11 +29,14 @@ class FeedForward(nn.Module):
 
 
 class Residual(nn.Module):
-    """x → LayerNorm(x + Dropout(f(x))) as published, or x + Dropout(f(LayerNorm(x))) with `pre_norm`."""
+    """x → LayerNorm(x + Dropout(f(x))) as published, or x + Dropout(f(LayerNorm(x))) with `pre_norm`.
 
-    def __init__(self, dim: int, *, dropout: float, pre_norm: bool) -> None:
+    `locked` dropout sets the same numbers to zero at all positions of a text.
+    """
+
+    def __init__(self, dim: int, *, dropout: float, pre_norm: bool, locked: bool = False) -> None:
         super().__init__()
-        self.norm, self.dropout, self.pre_norm = nn.LayerNorm(dim), Dropout(dropout), pre_norm
+        self.norm, self.dropout, self.pre_norm = nn.LayerNorm(dim), Dropout(dropout, locked=locked), pre_norm
 
     def enter(self, x: Tensor) -> Tensor:
         """What the sub-layer sees."""

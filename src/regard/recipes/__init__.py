@@ -19,6 +19,7 @@ from regard.recipes import (
     senet,
     show_attend_tell,
     transformer,
+    transformer_xl,
 )
 from regard.recipes.ledger import entry, figure, overview, table
 from regard.recipes.recipe import (
@@ -90,6 +91,12 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "lstmn/snli_shallow": lstmn.snli_shallow,
     "lstmn/multi30k_de_en": lstmn.multi30k_de_en,
     "lstmn/multi30k_de_en_shallow": lstmn.multi30k_de_en_shallow,
+    "transformer_xl/smoke": transformer_xl.smoke,
+    "transformer_xl/ptb": transformer_xl.ptb,
+    "transformer_xl/wikitext2": transformer_xl.wikitext2,
+    "transformer_xl/enwik8": transformer_xl.enwik8,
+    "transformer_xl/enwik8_without_memory": transformer_xl.enwik8_without_memory,
+    "transformer_xl/shakespeare": transformer_xl.shakespeare,
     "ntm/smoke": ntm.smoke,
     "ntm/copy": ntm.copy,
     "ntm/copy_lstm": ntm.copy_lstm,

@@ -1,8 +1,9 @@
 """Continuing a text: token after token, the best one or one by chance, and what the model attended to on the way."""
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -10,13 +11,16 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from regard.attention import trace
-from regard.base import RegardError, check_settings
-from regard.base.ranges import BatchSize, Count, Natural, Seed
+from regard.base import ConfigError, RegardError, check_settings
+from regard.base.ranges import BatchSize, Count, Few, Natural, Range, Seed
 from regard.data import BOS, EOS, PAD, UNK, TextUnits
 from regard.decode import Hypothesis, Step, greedy, sample
 from regard.decode.sample import Temperature, TopK, TopP
 from regard.explanation import Explanation, Matrix
 from regard.nn import device_of, evaluating
+from regard.tasks.distances import distance_matrix
+
+Cells = Annotated[int, Range(least=0, most=100_000)]
 
 
 @dataclass(frozen=True)
@@ -32,9 +36,25 @@ class Generation:
     shown: Count = 60  # the attention of so many last tokens is explained
     rows: BatchSize = 32  # evaluation: sentences, or streams, that are read side by side
     evaluated: Natural = 0  # evaluation: the first lines, with so many tokens at most; 0: all
+    memory: Cells | None = None  # cells that a model with a memory remembers; None: as many as in training
+    length: Few | None = None  # evaluation of streams: tokens of a window; None: as in training
 
     def __post_init__(self) -> None:
         check_settings(self)
+
+    def describe_stream(self) -> str:
+        """How streams are evaluated, for signatures."""
+        return ", ".join([f"stream of {self.rows}", *(f"{name} {value}" for name, value in self._for_streams())])
+
+    def check_for_sentences(self) -> None:
+        """An error if something is set that only streams have."""
+        for name, _ in self._for_streams():
+            cure = f"leave {name} out, or train with task.context=stream"
+            raise ConfigError(f"{name} is for streams", got="a model of single sentences", cure=cure)
+
+    def _for_streams(self) -> list[tuple[str, int]]:
+        numbers = (("memory", self.memory), ("length", self.length))
+        return [(name, value) for name, value in numbers if value is not None]
 
 
 @dataclass(frozen=True)
@@ -57,7 +77,7 @@ def continue_text(model: nn.Module, text: str, units: TextUnits, how: Generation
     prompt = _prompt(text, units, by_sentence)
     with evaluating(model):
         last = prompt[-1]
-        state = _initial_state(model)
+        state = initial_state(model, 1, how.memory)
         if len(prompt) > 1:
             state = model(torch.tensor([prompt[:-1]], device=device), state)[1]
         best = _follow(_Stepping(model), state, last, how, device, ends=by_sentence)
@@ -117,8 +137,14 @@ class _Stepping:
         return self.model.parameters()
 
 
-def _initial_state(model: nn.Module) -> Any:
-    return model.initial_state(1)  # type: ignore[operator]
+def initial_state(model: Any, batch: int, memory: int | None = None) -> Any:
+    """The state of a model before the first token of `batch` texts, with `memory` cells where the model offers that."""
+    if memory is None:
+        return model.initial_state(batch)
+    if "memory" not in inspect.signature(model.initial_state).parameters:
+        got, cure = f"memory={memory} for {type(model).__name__}", "leave memory out"
+        raise ConfigError("this model has no memory of a size that can be chosen", got=got, cure=cure)
+    return model.initial_state(batch, memory=memory)
 
 
 def _explanations(
@@ -126,18 +152,22 @@ def _explanations(
 ) -> tuple[Explanation, ...]:
     """For each token the earlier tokens that it attended to, one matrix for each layer that attends.
 
+    Where layers have heads, a last matrix shows how far back each head looks.
+
     The text is read once more as a whole, so that every layer sees all of it. Rows are the tokens that are read.
     """
     with trace(model) as seen:
         model(torch.tensor([list(ids)], device=device), None)
     labels = units.labels(ids)[-how.shown :]
-    matrices = []
+    matrices, heads = [], {}
     for name, record in seen.items():
         weights = np.asarray(record.weights)[0]  # [*h q k]
         if weights.shape[-2] != len(ids):
             continue  # a layer that does not attend once for each token
         missing = len(ids) - weights.shape[-1]
         weights = np.pad(weights, [(0, 0)] * (weights.ndim - 1) + [(0, missing)]) if missing > 0 else weights
-        weights = weights[..., -len(ids) :][..., -how.shown :, -how.shown :]
+        heads[name] = weights = weights[..., -len(ids) :]
+        weights = weights[..., -how.shown :, -how.shown :]
         matrices.append(Matrix(weights, labels, labels, layer=name, title="what each token attended to"))
-    return tuple(matrices)
+    distances = distance_matrix(heads)
+    return tuple(matrices) if distances is None else (*matrices, distances)

@@ -8,7 +8,9 @@ A model of this task takes tokens and a state, and gives logits and the state af
 
 - A state is a tensor, or a tuple (named or not) of states. Each tensor has the batch as its first axis, and no shape
   changes from call to call: what grows, such as a tape or a memory, has places for all that it can hold, and a mask.
-- Reading a text in one call and in several, with the state handed on, gives the same logits.
+- Reading a text in one call and in several, with the state handed on, gives the same logits; with a memory of so many
+  cells, up to that number. `initial_state(batch, memory=…)` may offer another number for evaluation.
+- Logits may be `regard.nn.AdaptiveLogits`, which make losses without a number for each token of the vocabulary.
 - logits[:, i] depend on tokens up to i alone. Padding (<pad>, 0) stands at the end of a sentence, and its logits are
   not looked at.
 - The task detaches the state between batches, keeps it in fixed places, and saves it with every checkpoint; a stream
@@ -30,7 +32,6 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -53,11 +54,10 @@ from regard.data import (
 )
 from regard.datasets import DATASETS, choose
 from regard.metrics.language import bits_per_character, cut_after, perplexity, perplexity_by_position
-from regard.nn import device_of, evaluating
-from regard.nn.loss import token_loss
+from regard.nn import device_of, evaluating, predicted_loss, predicted_losses
 from regard.tasks.carried_state import CarriedState
 from regard.tasks.display import Column, Display, EvaluationChart, Figure, Point
-from regard.tasks.generation import Generated, Generation, continue_text, read_tokens
+from regard.tasks.generation import Generated, Generation, continue_text, initial_state, read_tokens
 from regard.tasks.inputs import checked_split, checked_texts
 from regard.tasks.samples import evenly_by_size
 from regard.tasks.task import Evaluation, Example, Loss, Progress, StoredTask, TaskEntry, changed_settings
@@ -213,11 +213,11 @@ class LanguageModelling(StoredTask):
         """Cross entropy, summed over the tokens of the batch; a stream goes on where the batch before it ended."""
         if isinstance(batch, TokenBatch):
             logits, _ = model(batch.inputs, None)
-            return Loss(token_loss(logits, batch.targets, ignore=PAD))
+            return Loss(predicted_loss(logits, batch.targets, ignore=PAD))
         start = model.initial_state(len(batch.inputs))  # type: ignore[attr-defined]
         logits, state = model(batch.inputs, self._carried.before(start, batch.begins))
         self._carried.keep(state)
-        return Loss(token_loss(logits, batch.targets, ignore=PAD))
+        return Loss(predicted_loss(logits, batch.targets, ignore=PAD))
 
     def carried(self) -> dict[str, Tensor]:
         """The state of all streams."""
@@ -254,7 +254,7 @@ class LanguageModelling(StoredTask):
         details: dict[str, Any] = {}
         if full:
             figures["tokens_per_second"] = count / seconds
-            context = "sentence" if self.config.context == "sentence" else f"stream of {how.rows}"
+            context = "sentence" if self.config.context == "sentence" else how.describe_stream()
             signature = f"{count:,} tokens, {len(self.units):,} units, context: {context}"
             details = {
                 "split": name, "count": count, "seconds": seconds, "settings": to_json(how), "characters": characters,
@@ -269,13 +269,14 @@ class LanguageModelling(StoredTask):
         """−log p of each token, line by line in the order of the text."""
         device = device_of(model)
         if self.config.context == "sentence":
+            how.check_for_sentences()
             pairs = list(self._pairs(text))
             lines: list[Nats] = [np.empty(0)] * len(pairs)
             longest = max(len(pair[1]) for pair in pairs) + 1
             done = 0
             for batch in evaluation_batches(pairs, max_tokens=how.rows * min(longest, 64)):
                 logits, _ = model(batch.inputs.to(device), None)
-                nats = _nats(logits, batch.targets.to(device))
+                nats = _on_host(predicted_losses(logits, batch.targets.to(device), ignore=PAD))
                 for row, number, length in zip(nats, batch.indices, batch.target_lengths.tolist(), strict=True):
                     lines[number] = row[:length]
                 done += len(batch)
@@ -290,10 +291,10 @@ class LanguageModelling(StoredTask):
     ) -> Nats:
         """The same for a running text, with a state that goes on: [n] in the order of the text."""
         rows = min(how.rows, len(tokens))
-        state, columns, done = model.initial_state(rows), [], 0
-        for batch in stream_windows(tokens, streams=rows, length=self.config.length):
+        state, columns, done = initial_state(model, rows, how.memory), [], 0
+        for batch in stream_windows(tokens, streams=rows, length=how.length or self.config.length):
             logits, state = model(batch.inputs.to(device), state)
-            columns.append(_nats(logits, batch.targets.to(device)))
+            columns.append(_on_host(predicted_losses(logits, batch.targets.to(device), ignore=PAD)))
             done += batch.count
             if progress is not None:
                 progress("tokens", done, len(tokens))
@@ -381,10 +382,8 @@ class LanguageModelling(StoredTask):
         ]
 
 
-def _nats(logits: Tensor, targets: Tensor) -> Nats:
-    """−log p of each target [b t], 0 for <pad>, on the CPU."""
-    losses = F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=PAD, reduction="none")
-    numbers: Nats = losses.view_as(targets).double().cpu().numpy()
+def _on_host(losses: Tensor) -> Nats:
+    numbers: Nats = losses.double().cpu().numpy()
     return numbers
 
 
