@@ -1,9 +1,9 @@
 """Graph attention networks (Veličković et al. 2018) on citations, and on generated graphs that training did not see.
 
-Settings of section 3.3: Adam at 0.005, L2 of 5e-4 (the weight decay of Adam adds the gradient of half the square, as the
-authors' loss does), dropout of 60 % three times in a layer, and an end after 100 evaluations, one after each update, in
-which neither accuracy nor loss on the validation nodes was as good as ever. PPI is not at hand: `inductive` has its
-shape of model in small, and graphs that a file of this package draws.
+Settings of section 3.3: Adam at 0.005, L2 of 5e-4 (the weight decay of Adam adds the gradient of half the square, as
+the authors' loss does), dropout of 60 % three times in a layer, and an end after 100 evaluations, one after each
+update, in which neither accuracy nor loss on the validation nodes was as good as ever. PPI is not at hand: `inductive`
+has its shape of model in small, and graphs that a file of this package draws.
 """
 
 from dataclasses import replace
