@@ -7,13 +7,16 @@ score of single pairs works on both, with the same parameters: `score(query, key
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.base import ConfigError, MaskError, ShapeError
+
+if TYPE_CHECKING:
+    from regard.kernels.edges import SortedEdges
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +145,15 @@ class Edges:
         looped = Edges(targets, sources, self.num_queries, self.num_keys)
         looped._keep("looped", True)
         return self._keep("looped", looped)  # type: ignore[no-any-return]
+
+    def sorted(self) -> "SortedEdges":
+        """The list sorted by target and by source, as kernels over edges read it; it is made once."""
+        from regard.kernels.edges import sort_edges  # Triton is imported where a kernel is asked for
+
+        if (kept := self._kept("sorted")) is not None:
+            return kept  # type: ignore[no-any-return]
+        made = sort_edges(self.targets, self.sources, self.num_queries, self.num_keys)
+        return self._keep("sorted", made)  # type: ignore[no-any-return]
 
     def to(self, device: torch.device | str) -> "Edges":
         """The same list on another device."""
