@@ -352,6 +352,30 @@ def test_the_turing_machine_and_its_port_agree(load: Load, monkeypatch: pytest.M
     assert [*benchmark.gate(torch.device("cpu"), small=True)] == ["regard, eager"]
 
 
+def test_graph_attention_in_plain_operations_passes_and_a_wrong_one_does_not(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    benchmark = load("gat_gpu")
+    edges = benchmark.graph(24, 90, torch.device("cpu"))
+    assert (len(edges), edges.mask().diagonal().all().item()) == (90, True)
+    monkeypatch.setattr(benchmark, "ways_here", lambda device: ["regard, plain"])
+    assert benchmark.gate(torch.device("cpu"), small=True) == {}
+    right = benchmark.our_layer
+
+    def wrong(impl: str, device: torch.device, *, seed: int | None = None) -> nn.Module:
+        layer = right(impl, device, seed=seed)
+        if impl == "triton":  # the softmax over targets of a source, and not over sources of a target
+            layer.forward = lambda nodes, edges: type(layer).forward(
+                layer, nodes, benchmark.Edges(edges.sources, edges.targets, edges.num_keys, edges.num_queries)
+            )
+            layer.attention.impl = "reference"
+        return layer
+
+    monkeypatch.setattr(benchmark, "ways_here", lambda device: ["regard, plain", "regard, fused"])
+    monkeypatch.setattr(benchmark, "our_layer", wrong)
+    assert [*benchmark.gate(torch.device("cpu"), small=True)] == ["regard, fused"]
+
+
 def test_searches_must_agree_on_95_per_cent(load: Load) -> None:
     benchmark, gate = load("translation_cpu"), load("gate")
     expected = [[number] for number in range(40)]

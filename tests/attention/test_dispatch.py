@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from regard.align import Entmax, Softmax
+from regard.align import Entmax, Softmax, Sparsemax
 from regard.attention import (
     IMPLEMENTATIONS,
     Attention,
@@ -18,7 +18,7 @@ from regard.attention import (
     trace,
 )
 from regard.base import ConfigError, ImplementationUnavailable, RegardError
-from regard.score import Additive, Concat, Cosine, Dot, General, Projected, ScaledDot
+from regard.score import Additive, Concat, Cosine, Dot, General, GraphAdditive, Projected, ScaledDot
 
 DOT = "score=Additive is not a dot product of transformed queries and keys"
 TANH = "score=Dot is not additive, vᵀ tanh(q + k)"
@@ -281,7 +281,9 @@ def test_over_edges_the_kernel_is_for_halves_on_a_gpu() -> None:
     assert "score=ScaledDot is not a LeakyReLU of two halves" in against
     assert "align=Sparsemax is not Softmax, or has a temperature" in against
     assert "the kernel over edges takes no bias" in against
-    without = [reason for reason in dispatch.reasons_against_fused_edges(halves, Softmax(), on_gpu) if "triton" not in reason]
+    without = [
+        reason for reason in dispatch.reasons_against_fused_edges(halves, Softmax(), on_gpu) if "triton" not in reason
+    ]
     assert without == []
     with pytest.raises(ConfigError, match=r"impl over edges: got 'sdpa'; expected one of auto, reference, triton"):
         dispatch.choose_over_edges("sdpa", halves, Softmax(), here, gradient=False)

@@ -100,7 +100,9 @@ def test_a_graph_attention_head_is_a_shared_projection_before_the_score() -> Non
     torch.testing.assert_close(layer(nodes, nodes, projected).weights, scores.softmax(-1))
 
 
-@pytest.mark.parametrize("score", [GraphAdditive(3, slope=0.3), Concatenation(3), GraphAdditive(3, num_heads=2)], ids=str)
+@pytest.mark.parametrize(
+    "score", [GraphAdditive(3, slope=0.3), Concatenation(3), GraphAdditive(3, num_heads=2)], ids=str
+)
 def test_the_form_that_the_kernel_over_edges_takes(score: GraphAdditive | Concatenation) -> None:
     query, keys = torch.randn(2, 5, 3), torch.randn(2, 4, 3)
     form = score.as_halves(query, score.prepare(keys).keys)
