@@ -176,14 +176,14 @@ def _fused(
 
     prepared = keys if isinstance(keys, Prepared) else score.prepare(keys)
     form = score.as_halves(query, prepared.keys)
-    halves = [half.expand(*lead, half.shape[-1]).reshape(-1, half.shape[-1]) for half in (form.query, form.keys)]
+    asks, answers = (half.expand(*lead, half.shape[-1]).reshape(-1, half.shape[-1]) for half in form[:2])
     flat = values.expand(*lead, *values.shape[-2:]).reshape(-1, *values.shape[-2:])
-    context, highest, total = fused_edges(*halves, flat, edges.sorted(), slope=form.slope, dropout=dropout)
+    context, highest, total = fused_edges(asks, answers, flat, edges.sorted(), slope=form.slope, dropout=dropout)
     weights = None
     if weighed:
-        made = edge_weights(*halves, highest, total, edges.targets, edges.sources, slope=form.slope)
+        made = edge_weights(asks, answers, highest, total, edges.targets, edges.sources, slope=form.slope)
         weights = made.view(*lead, -1).to(query.dtype)
-    return AttentionOutput(context.unflatten(0, lead) if lead else context.squeeze(0), weights)
+    return AttentionOutput(context.view(*lead, *context.shape[1:]), weights)
 
 
 def _check_forms(score: Any, align: Any) -> None:

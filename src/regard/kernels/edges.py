@@ -359,6 +359,6 @@ def plain_edges(target_half, source_half, values, edges: SortedEdges, *, slope: 
     return context.to(values.dtype)
 
 
-def _plain_scores(target_half, source_half, targets, sources, slope: float):
+def _plain_scores(target_half: Tensor, source_half: Tensor, targets: Tensor, sources: Tensor, slope: float) -> Tensor:
     sums = target_half.index_select(-1, targets) + source_half.index_select(-1, sources)
     return torch.where(sums > 0, sums, sums * slope if slope else torch.zeros_like(sums))

@@ -99,12 +99,12 @@ class GraphAttention(nn.Module):
         query = keys if self.project_query is None else self._by_head(self.project_query(nodes))
         values = self.feature_dropout(keys)
         context = self.attention(query, keys, values, edges, need_weights=False).context  # Σ_j α_ij W h_j, eqs. 1–4
-        joined = context.mean(0) if self.average else context.transpose(0, 1).flatten(1)
+        joined: Tensor = context.mean(0) if self.average else context.transpose(0, 1).flatten(1)
         return joined + self.bias
 
     def _by_head(self, nodes: Tensor) -> Tensor:
         """[n heads·dim] → [heads n dim]."""
-        return nodes.unflatten(-1, (self.heads, -1)).transpose(0, 1)
+        return nodes.view(len(nodes), self.heads, nodes.shape[-1] // self.heads).transpose(0, 1)
 
 
 class GAT(nn.Module):

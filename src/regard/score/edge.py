@@ -134,7 +134,7 @@ class Edges:
         It is made once: the second call gives the same object, and a list that has all loops gives itself.
         """
         if (kept := self._kept("looped")) is not None:
-            return self if kept is True else kept  # type: ignore[no-any-return]
+            return self if kept is True else kept
         if self.num_queries != self.num_keys:
             got = f"{self.num_queries} queries and {self.num_keys} keys"
             raise ShapeError("self-loops need queries that are the keys", got=got, expected="as many of both")
