@@ -251,7 +251,7 @@ def names_in(path: Path) -> set[str]:
 
 def test_every_benchmark_has_a_gate() -> None:
     timed = [path for path in BENCHMARKS.glob("*.py") if path.stem != "timing" and names_in(path) & CLOCKS]
-    assert len(timed) == 10
+    assert len(timed) == 11
     assert [path.name for path in timed if not {"check_results", "judge_results"} & names_in(path)] == []
 
 
@@ -361,6 +361,30 @@ def test_the_turing_machine_and_its_port_agree(load: Load, monkeypatch: pytest.M
 
     monkeypatch.setattr(benchmark.NTM, "_advance", late)
     assert [*benchmark.gate(torch.device("cpu"), small=True)] == ["regard, eager"]
+
+
+def test_graph_attention_in_plain_operations_passes_and_a_wrong_one_does_not(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    benchmark = load("gat_gpu")
+    edges = benchmark.graph(24, 90, torch.device("cpu"))
+    assert (len(edges), edges.mask().diagonal().all().item()) == (90, True)
+    monkeypatch.setattr(benchmark, "ways_here", lambda device: ["regard, plain"])
+    assert benchmark.gate(torch.device("cpu"), small=True) == {}
+    right = benchmark.our_layer
+
+    def wrong(impl: str, device: torch.device, *, seed: int | None = None) -> nn.Module:
+        layer = right(impl, device, seed=seed)
+        if impl == "triton":  # the softmax over targets of a source, and not over sources of a target
+            layer.forward = lambda nodes, edges: type(layer).forward(
+                layer, nodes, benchmark.Edges(edges.sources, edges.targets, edges.num_keys, edges.num_queries)
+            )
+            layer.attention.impl = "reference"
+        return layer
+
+    monkeypatch.setattr(benchmark, "ways_here", lambda device: ["regard, plain", "regard, fused"])
+    monkeypatch.setattr(benchmark, "our_layer", wrong)
+    assert [*benchmark.gate(torch.device("cpu"), small=True)] == ["regard, fused"]
 
 
 def test_searches_must_agree_on_95_per_cent(load: Load) -> None:

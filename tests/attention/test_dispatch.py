@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from regard.align import Entmax, Softmax
+from regard.align import Entmax, Softmax, Sparsemax
 from regard.attention import (
     IMPLEMENTATIONS,
     Attention,
@@ -18,7 +18,7 @@ from regard.attention import (
     trace,
 )
 from regard.base import ConfigError, ImplementationUnavailable, RegardError
-from regard.score import Additive, Concat, Cosine, Dot, General, Projected, ScaledDot
+from regard.score import Additive, Concat, Cosine, Dot, General, GraphAdditive, Projected, ScaledDot
 
 DOT = "score=Additive is not a dot product of transformed queries and keys"
 TANH = "score=Dot is not additive, vᵀ tanh(q + k)"
@@ -267,3 +267,25 @@ def test_nothing_is_asked_of_a_kernel_for_an_empty_result(shape: tuple[int, ...]
     given = torch.randn(batch, queries, 6), torch.randn(batch, keys, 6), torch.randn(batch, keys, width)
     out = attend(*given, score=score, need_weights=False, impl=impl)
     assert out.context.shape == (batch, queries, width)
+
+
+def test_over_edges_the_kernel_is_for_halves_on_a_gpu() -> None:
+    """Asked without a GPU: what would be chosen there is told by the reasons against it."""
+    values = torch.zeros(2, 3)
+    on_gpu, here = dispatch.Call("cuda", values, values), dispatch.Call("cpu", values, values)
+    halves = GraphAdditive(3)
+    assert dispatch.choose_over_edges("auto", halves, Softmax(), here, gradient=False) == "reference"
+    assert dispatch.choose_over_edges("auto", halves, Softmax(), on_gpu, gradient=True) == "reference"
+    assert dispatch.choose_over_edges("reference", halves, Softmax(), on_gpu, gradient=False) == "reference"
+    against = dispatch.reasons_against_fused_edges(ScaledDot(), Sparsemax(), on_gpu._replace(bias=True))
+    assert "score=ScaledDot is not a LeakyReLU of two halves" in against
+    assert "align=Sparsemax is not Softmax, or has a temperature" in against
+    assert "the kernel over edges takes no bias" in against
+    without = [
+        reason for reason in dispatch.reasons_against_fused_edges(halves, Softmax(), on_gpu) if "triton" not in reason
+    ]
+    assert without == []
+    with pytest.raises(ConfigError, match=r"impl over edges: got 'sdpa'; expected one of auto, reference, triton"):
+        dispatch.choose_over_edges("sdpa", halves, Softmax(), here, gradient=False)
+    with pytest.raises(ImplementationUnavailable, match=r"cannot run over edges here: .*device is cpu, not cuda"):
+        dispatch.choose_over_edges("triton", halves, Softmax(), here, gradient=False)

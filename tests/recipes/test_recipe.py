@@ -27,11 +27,13 @@ from regard.tasks import (
     Captioning,
     CaptioningConfig,
     LanguageModelling,
+    NodeClassification,
     QuestionAnswering,
     Search,
     Translation,
     TranslationConfig,
 )
+from regard.tasks.graph_nodes import Facts
 
 FILES = {name.partition("/")[0]: name.partition("/")[0] for name in RECIPES} | {"nonlocal": "nonlocal_net"}
 EVERY = pytest.mark.parametrize("name", RECIPES)
@@ -88,6 +90,10 @@ def test_settings_survive_a_folder(name: str, tmp_path: Path) -> None:
     elif TASK[name] == "question_answering":
         save_recipe(tmp_path, recipe, QuestionAnswering(recipe.task, Vocabulary(["a"])))
         assert load_task(tmp_path, recipe).vocabulary == Vocabulary(["a"])
+    elif TASK[name] == "node_classification":
+        facts = Facts(("a", "b"), 3)
+        save_recipe(tmp_path, recipe, NodeClassification(recipe.task, facts))
+        assert load_task(tmp_path, recipe).facts == facts
     elif TASK[name] == "captioning":
         words = Vocabulary(["a"])
         save_recipe(tmp_path, recipe, Captioning(recipe.task, vocabulary=words, encoder=object()))

@@ -168,3 +168,15 @@ def test_a_new_compare_takes_the_edge_form_away() -> None:
     assert not Score.has_edge_form
     edges, x = random_edges(5, 5), torch.randn(5, 2)
     torch.testing.assert_close(Whole().on_edges(x, x + 1, edges), Whole()(x, x + 1)[edges.targets, edges.sources])
+
+
+def test_loops_are_added_once() -> None:
+    edges = Edges.of(torch.tensor([[0, 1], [0, 0]]), num_queries=3)
+    looped = edges.with_self_loops()
+    assert edges.with_self_loops() is looped
+    assert looped.with_self_loops() is looped
+    with torch.inference_mode():  # tensors made here cannot be trained with later, so they are not kept
+        assert Edges.of(torch.tensor([[0], [1]]), num_queries=2).with_self_loops().pairs.tolist() == [
+            [0, 0, 1],
+            [1, 0, 1],
+        ]

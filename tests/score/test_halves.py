@@ -98,3 +98,17 @@ def test_a_graph_attention_head_is_a_shared_projection_before_the_score() -> Non
     projected = nodes @ layer.score.to_query.weight.T
     scores = F.leaky_relu(side_by_side(projected, projected) @ layer.score.score.weight.flatten(), 0.2)
     torch.testing.assert_close(layer(nodes, nodes, projected).weights, scores.softmax(-1))
+
+
+@pytest.mark.parametrize(
+    "score", [GraphAdditive(3, slope=0.3), Concatenation(3), GraphAdditive(3, num_heads=2)], ids=str
+)
+def test_the_form_that_the_kernel_over_edges_takes(score: GraphAdditive | Concatenation) -> None:
+    query, keys = torch.randn(2, 5, 3), torch.randn(2, 4, 3)
+    form = score.as_halves(query, score.prepare(keys).keys)
+    sums = form.query.unsqueeze(-1) + form.keys.unsqueeze(-2)
+    torch.testing.assert_close(torch.where(sums > 0, sums, form.slope * sums), score(query, keys))
+    assert score.is_halves
+    assert not Projected(score, 3, 3, 3).is_halves
+    with pytest.raises(NotImplementedError, match="Projected is not a sum of two halves"):
+        Projected(score, 3, 3, 3).as_halves(query, keys)

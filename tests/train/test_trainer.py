@@ -195,6 +195,30 @@ def test_lower_may_be_better(tmp_path: Path) -> None:
     assert toy.records(tmp_path)[-1]["step"] == 4
 
 
+def test_two_figures_decide_what_is_kept_and_when_to_stop(tmp_path: Path) -> None:
+    """(2, .8) is kept; (3, .9) and (1, .7) are records in one figure alone; then nothing, three times. Also resumed."""
+    course = [(1.0, 0.9), (2.0, 0.8), (3.0, 0.9), (1.0, 0.7), (2.0, 0.75), (2.5, 0.8), (0.0, 0.9), (9.0, 0.1)]
+
+    class Both(toy.Regression):
+        def evaluate(self, model: nn.Module, split: str) -> Evaluation:
+            accuracy, loss = course[self.seen]
+            self.seen += 1
+            return Evaluation({"accuracy": accuracy, "loss": loss}, best="accuracy", beside="loss")
+
+    model = toy.run(tmp_path / "whole", task=Both(), steps=100, evaluate_every=1, patience=3)
+    assert toy.records(tmp_path / "whole")[-1]["step"] == 7
+    kept = toy.run(tmp_path / "kept", task=Both(), steps=2, evaluate_every=1)
+    assert all(torch.equal(one, other) for one, other in zip(model.parameters(), kept.parameters(), strict=True))
+    task = Both()
+    with pytest.raises(toy.Stop):
+        toy.run(
+            tmp_path / "cut", task=task, steps=100, evaluate_every=1, patience=3, save_every=4, watch=toy.stop_at(5)
+        )
+    resumed = toy.run(tmp_path / "cut", task=task, steps=100, evaluate_every=1, patience=3, save_every=4, resume=True)
+    assert toy.records(tmp_path / "cut")[-1]["step"] == 7
+    assert all(torch.equal(one, other) for one, other in zip(resumed.parameters(), kept.parameters(), strict=True))
+
+
 def test_plateau(tmp_path: Path) -> None:
     task = toy.Regression([5.0, 5.0, 4.0, 6.0, 5.0])
     toy.run(tmp_path, task=task, steps=10, evaluate_every=2, lr=0.8, schedule="plateau", factor=0.5)

@@ -9,6 +9,7 @@ from regard.base import ConfigError, ImplementationUnavailable
 from regard.kernels.derivatives import REASON, transformed
 
 IMPLEMENTATIONS = ("auto", "reference", "sdpa", "triton", "blocked")
+OVER_EDGES = ("auto", "reference", "triton")
 
 
 class Call(NamedTuple):
@@ -25,6 +26,12 @@ def check_impl(impl: str) -> str:
     if impl not in IMPLEMENTATIONS:
         raise ConfigError("impl", got=repr(impl), expected=f"one of {', '.join(IMPLEMENTATIONS)}")
     return impl
+
+
+def check_impl_over_edges(impl: str) -> None:
+    """An error that lists the names, unless there is an implementation of this name over edge lists."""
+    if impl not in OVER_EDGES:
+        raise ConfigError("impl over edges", got=repr(impl), expected=f"one of {', '.join(OVER_EDGES)}")
 
 
 def reasons_against(impl: str, score: Any, align: Any, call: Call) -> list[str]:
@@ -60,6 +67,36 @@ def choose(impl: str, score: Any, align: Any, call: Call, *, gradient: bool) -> 
             f"impl={impl!r} cannot run here: " + "; ".join(reasons), cure="use impl='auto' or impl='reference'"
         )
     return impl
+
+
+def choose_over_edges(impl: str, score: Any, align: Any, call: Call, *, gradient: bool) -> str:
+    """One of "reference" and "triton", for attention over an edge list. `gradient` as in `choose`."""
+    check_impl_over_edges(impl)
+    if impl == "reference" or (impl == "auto" and (gradient or call.device != "cuda")):
+        return "reference"
+    reasons = reasons_against_fused_edges(score, align, call)
+    if reasons and impl == "triton":
+        raise ImplementationUnavailable(
+            "impl='triton' cannot run over edges here: " + "; ".join(reasons),
+            cure="use impl='auto' or impl='reference'",
+        )
+    return "reference" if reasons else "triton"
+
+
+def reasons_against_fused_edges(score: Any, align: Any, call: Call) -> list[str]:
+    """Every reason why the kernel over edges cannot do this; empty if it can."""
+    from regard.kernels import reasons_against_triton
+
+    reasons = reasons_against_triton(call.device, values=call.values)
+    if not getattr(score, "is_halves", False):
+        reasons.append(f"score={_name(score)} is not a LeakyReLU of two halves")
+    if type(align) is not Softmax or align.temperature != 1.0:
+        reasons.append(f"align={_name(align)} is not Softmax, or has a temperature")
+    if call.bias:
+        reasons.append("the kernel over edges takes no bias")
+    if transformed():
+        reasons.append(REASON)
+    return reasons
 
 
 def _fastest(score: Any, align: Any, call: Call) -> str:

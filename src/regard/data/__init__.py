@@ -6,6 +6,7 @@ from regard.data.canvas import Canvas, paint
 from regard.data.captions import CaptionBatches, Captions, caption_tokens, read_captions, split_captions
 from regard.data.download import DownloadError, cache_folder, find
 from regard.data.english import EnglishWords, english_tokens
+from regard.data.graphs import Graph, GraphBatches, GraphRows, GraphSplit, read_graph, row_normalised, undirected
 from regard.data.images import Box, fit_box, fit_image, read_image
 from regard.data.labelled import LabelledTexts, hold_out, read_labelled, split_labelled
 from regard.data.parallel import DataError, ParallelText, read_lines, read_parallel, split_by_source
@@ -50,6 +51,10 @@ __all__ = [
     "DataError",
     "DownloadError",
     "EnglishWords",
+    "Graph",
+    "GraphBatches",
+    "GraphRows",
+    "GraphSplit",
     "LabelledTexts",
     "Pair",
     "ParallelText",
@@ -91,6 +96,7 @@ __all__ = [
     "optimal_bits",
     "paint",
     "read_captions",
+    "read_graph",
     "read_image",
     "read_labelled",
     "read_lines",
@@ -98,6 +104,7 @@ __all__ = [
     "read_stories",
     "read_text",
     "read_word_vectors",
+    "row_normalised",
     "split_by_source",
     "split_captions",
     "split_labelled",
@@ -105,6 +112,7 @@ __all__ = [
     "text_batch",
     "tokenize",
     "typed_story",
+    "undirected",
     "vectors_of_pieces",
     "vectors_of_words",
 ]

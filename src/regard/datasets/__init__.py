@@ -5,6 +5,9 @@ from regard.datasets import (
     babi,
     babi_small,
     cifar10,
+    citeseer,
+    communities,
+    cora,
     digits,
     enwik8,
     europarl,
@@ -14,6 +17,7 @@ from regard.datasets import (
     mnist,
     multi30k,
     newstest,
+    one_community_graph,
     ptb,
     shapes,
     snli,
@@ -55,6 +59,10 @@ DATASETS: dict[str, Dataset] = {
     "glove50d": glove50d.DATASET,
     "babi": babi.DATASET,
     "babi_small": babi_small.DATASET,
+    "cora": cora.DATASET,
+    "citeseer": citeseer.DATASET,
+    "communities": communities.DATASET,
+    "one_community_graph": one_community_graph.DATASET,
 }
 
 __all__ = ["DATASETS", "Dataset", "choose", "of_kind"]

@@ -19,6 +19,7 @@ from regard.models.encoder_decoder import (
     cho_base,
     sutskever_base,
 )
+from regard.models.gat import GAT, GATConfig, gat_citations, gat_inductive
 from regard.models.glimpse import Glimpsed
 from regard.models.gnmt import GNMT, GNMTConfig, gnmt_base
 from regard.models.language_model import Continued, LanguageModel
@@ -162,6 +163,9 @@ MODELS: dict[str, Paper] = {
     "memn2n": Paper(
         MemN2N, MemN2NConfig, 2015, "End-To-End Memory Networks", "https://arxiv.org/abs/1503.08895",
     ),
+    "gat": Paper(
+        GAT, GATConfig, 2018, "Graph Attention Networks", "https://arxiv.org/abs/1710.10903",
+    ),
     "memn2n_language_model": Paper(
         MemN2NLanguageModel, MemN2NLanguageModelConfig, 2015, "End-To-End Memory Networks, the language model",
         "https://arxiv.org/abs/1503.08895",
@@ -171,6 +175,7 @@ MODELS: dict[str, Paper] = {
 __all__ = [
     "DRAM",
     "DTRAM",
+    "GAT",
     "GNMT",
     "LSTMN",
     "MODELS",
@@ -194,6 +199,7 @@ __all__ = [
     "EncodedSource",
     "FullyConnected",
     "FullyConnectedConfig",
+    "GATConfig",
     "GNMTConfig",
     "Glimpsed",
     "LSTMLanguageModel",
@@ -240,6 +246,8 @@ __all__ = [
     "convs2s_iwslt",
     "dram_pairs",
     "dram_svhn",
+    "gat_citations",
+    "gat_inductive",
     "gnmt_base",
     "lstmn_pairs",
     "lstmn_sentiment",

@@ -8,6 +8,7 @@ from regard.recipes import (
     dram,
     dt_ram,
     encoder_decoder,
+    gat,
     gnmt,
     lstmn,
     luong,
@@ -130,6 +131,12 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "memn2n/smoke": memn2n.smoke,
     "memn2n/ptb": memn2n.ptb,
     "memn2n/agreement": memn2n.agreement,
+    "gat/cora": gat.cora,
+    "gat/cora_constant": gat.cora_constant,
+    "gat/cora_gatv2": gat.cora_gatv2,
+    "gat/citeseer": gat.citeseer,
+    "gat/inductive": gat.inductive,
+    "gat/smoke": gat.smoke,
 }
 
 __all__ = [

@@ -10,6 +10,7 @@ from regard.score.distance import Distance, gaussian_kernel, inverse_distance
 from regard.score.dot import Dot, General, ScaledDot, dot, general, scaled_dot
 from regard.score.edge import Edges
 from regard.score.halves import Concatenation, GraphAdditive, graph_additive
+from regard.score.leaky import LeakyAdditive, leaky_additive
 from regard.score.location import Location, LocationAware, location
 from regard.score.projected import Projected
 from regard.score.score import DotForm, Prepared, Score
@@ -22,6 +23,7 @@ SCORES: dict[str, type[Score]] = {
     "concat": Concat,
     "projected_additive": ProjectedAdditive,
     "graph_additive": GraphAdditive,
+    "leaky_additive": LeakyAdditive,
     "concatenation": Concatenation,
     "cosine": Cosine,
     "location": Location,
@@ -42,6 +44,7 @@ __all__ = [
     "Edges",
     "General",
     "GraphAdditive",
+    "LeakyAdditive",
     "Location",
     "LocationAware",
     "Prepared",
@@ -56,6 +59,7 @@ __all__ = [
     "general",
     "graph_additive",
     "inverse_distance",
+    "leaky_additive",
     "location",
     "scaled_dot",
 ]

@@ -7,12 +7,16 @@ score of single pairs works on both, with the same parameters: `score(query, key
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.base import ConfigError, MaskError, ShapeError
+
+if TYPE_CHECKING:
+    from regard.kernels.edges import SortedEdges
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +129,12 @@ class Edges:
         return cls(torch.cat(targets), torch.cat(sources), num_queries, num_keys)
 
     def with_self_loops(self) -> "Edges":
-        """The list with a pair (i, i) for each query i that has none: in a graph, every node is its own neighbour."""
+        """The list with a pair (i, i) for each query i that has none: in a graph, every node is its own neighbour.
+
+        It is made once: the second call gives the same object, and a list that has all loops gives itself.
+        """
+        if (kept := self._kept("looped")) is not None:
+            return self if kept is True else kept
         if self.num_queries != self.num_keys:
             got = f"{self.num_queries} queries and {self.num_keys} keys"
             raise ShapeError("self-loops need queries that are the keys", got=got, expected="as many of both")
@@ -133,7 +142,18 @@ class Edges:
         has_loop[self.targets[self.targets == self.sources]] = True
         missing = (~has_loop).nonzero().squeeze(1)
         targets, sources = torch.cat([self.targets, missing]), torch.cat([self.sources, missing])
-        return Edges(targets, sources, self.num_queries, self.num_keys)
+        looped = Edges(targets, sources, self.num_queries, self.num_keys)
+        looped._keep("looped", True)
+        return self._keep("looped", looped)  # type: ignore[no-any-return]
+
+    def sorted(self) -> "SortedEdges":
+        """The list sorted by target and by source, as kernels over edges read it; it is made once."""
+        from regard.kernels.edges import sort_edges  # Triton is imported where a kernel is asked for
+
+        if (kept := self._kept("sorted")) is not None:
+            return kept  # type: ignore[no-any-return]
+        made = sort_edges(self.targets, self.sources, self.num_queries, self.num_keys)
+        return self._keep("sorted", made)  # type: ignore[no-any-return]
 
     def to(self, device: torch.device | str) -> "Edges":
         """The same list on another device."""
@@ -156,6 +176,16 @@ class Edges:
     def at_sources(self, x: Float[Tensor, "*b k d"]) -> Float[Tensor, "*b e d"]:
         """For each edge, what its key has."""
         return x.index_select(-2, self.sources)
+
+    def _kept(self, name: str) -> Any:
+        """What was made of this list before under this name, or None."""
+        return None if torch.compiler.is_compiling() else vars(self).get(f"_{name}")
+
+    def _keep(self, name: str, made: Any) -> Any:
+        """Keeps what was made of this list, as the list does not change; gives it back."""
+        if not torch.compiler.is_compiling() and not torch.is_inference_mode_enabled():
+            object.__setattr__(self, f"_{name}", made)
+        return made
 
     def __len__(self) -> int:
         return self.targets.shape[0]

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from regard.base import ShapeError
 from regard.score.edge import Edges
-from regard.score.score import Prepared, Score, check_positive, check_type, check_width, product, to_float32
+from regard.score.score import HalvesForm, Prepared, Score, check_positive, check_type, check_width, product, to_float32
 
 
 def graph_additive(
@@ -66,6 +66,10 @@ class GraphAdditive(Score):
         sums = edges.at_targets(self._half("query", query, 0)) + edges.at_sources(to_float32(keys))
         return F.leaky_relu(sums.squeeze(-1), self.slope)
 
+    def as_halves(self, query: Tensor, keys: Tensor) -> HalvesForm:
+        """The half of each query beside that of each prepared key."""
+        return HalvesForm(self._half("query", query, 0).squeeze(-1), to_float32(keys).squeeze(-1), self.slope)
+
     def _half(self, name: str, x: Tensor, half: int) -> Tensor:
         """The number that each item of x adds to a score: [*b n 1]."""
         check_width(name, x, self.weight.shape[-1], cure="write GraphAdditive(dim) with the width of both sides")
@@ -109,6 +113,10 @@ class Concatenation(Score):
         """Scores of the pairs of an edge list."""
         sums = edges.at_targets(self._half("query", query, 0)) + edges.at_sources(to_float32(keys))
         return torch.relu(sums.squeeze(-1))
+
+    def as_halves(self, query: Tensor, keys: Tensor) -> HalvesForm:
+        """The half of each query beside that of each prepared key."""
+        return HalvesForm(self._half("query", query, 0).squeeze(-1), to_float32(keys).squeeze(-1), 0.0)
 
     def _half(self, name: str, x: Tensor, half: int) -> Tensor:
         """The number that each item of x adds to a score: [*b n 1]."""

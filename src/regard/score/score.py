@@ -34,6 +34,14 @@ class AdditiveForm(NamedTuple):
     v: Tensor  # [a]
 
 
+class HalvesForm(NamedTuple):
+    """A score written as LeakyReLU(query + keys) of one number each, which is what the kernel over edges computes."""
+
+    query: Tensor  # [*b q]
+    keys: Tensor  # [*b k]
+    slope: float  # below zero
+
+
 class Score(nn.Module):
     """`score(query, keys)` gives one number for each pair: [*b q d], [*b k f] → [*b q k].
 
@@ -52,16 +60,19 @@ class Score(nn.Module):
     needs: ClassVar[tuple[str, ...]] = ()
     is_dot: ClassVar[bool] = False  # whether `as_dot` holds for this class; found out when a class is made
     is_additive: ClassVar[bool] = False  # the same of `as_additive`
+    is_halves: ClassVar[bool] = False  # the same of `as_halves`
     has_edge_form: ClassVar[bool] = False  # the same of `compare_edges`
     depends_on_place: ClassVar[bool] = False  # whether a key that moves to another place gets another score
 
     def __init_subclass__(cls) -> None:
-        """A class has a form if its `as_dot` or `as_additive` is as new as its `compare` and `forward`."""
+        """A class has a form if its `as_dot`, `as_additive` or `as_halves` is as new as its `compare` and `forward`."""
         super().__init_subclass__()
-        forms = {"as_dot", "as_additive"}
+        forms = {"as_dot", "as_additive", "as_halves"}
         newest = next(kind for kind in cls.__mro__ if (forms | {"compare", "forward"}) & set(vars(kind)))
         if newest is not Score:
-            cls.is_dot, cls.is_additive = ("as_dot" in vars(newest)), ("as_additive" in vars(newest))
+            cls.is_dot, cls.is_additive, cls.is_halves = (
+                form in vars(newest) for form in ("as_dot", "as_additive", "as_halves")
+            )
         pairwise = next(kind for kind in cls.__mro__ if {"compare_edges", "compare", "forward"} & set(vars(kind)))
         own = pairwise is not Score and "compare_edges" in vars(pairwise)
         cls.has_edge_form = own or cls.is_dot or cls.is_additive
@@ -121,6 +132,10 @@ class Score(nn.Module):
     def as_additive(self, query: Tensor, keys: Tensor) -> AdditiveForm:
         """This score as vᵀ tanh(query + prepared keys), for scores that are one (`is_additive`)."""
         raise NotImplementedError(f"{type(self).__name__} is not additive")
+
+    def as_halves(self, query: Tensor, keys: Tensor) -> HalvesForm:
+        """This score as LeakyReLU(s_i + t_j) with prepared keys, for scores that are one (`is_halves`)."""
+        raise NotImplementedError(f"{type(self).__name__} is not a sum of two halves")
 
     @property
     def features(self) -> int:

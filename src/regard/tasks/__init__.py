@@ -5,6 +5,7 @@ from regard.tasks import (
     captioning,
     classification,
     language_modelling,
+    node_classification,
     question_answering,
     text_classification,
     translation,
@@ -17,8 +18,10 @@ from regard.tasks.display import Column, Display, EvaluationChart, Figure, Point
 from regard.tasks.features import EncoderConfig, FeatureCache
 from regard.tasks.generation import Generated, Generation
 from regard.tasks.glimpse_loss import GlimpseSettings
+from regard.tasks.graph_nodes import NodeClassificationConfig
 from regard.tasks.inputs import Picture
 from regard.tasks.language_modelling import LanguageModelling, LanguageModellingConfig
+from regard.tasks.node_classification import LabelledNode, NodeClassification, NodeSettings
 from regard.tasks.prepared_texts import TextClassificationConfig
 from regard.tasks.question_answering import Answer, AnswerSettings, QuestionAnswering
 from regard.tasks.search import Prediction, Search, translate_texts
@@ -48,6 +51,7 @@ TASKS: dict[str, TaskEntry] = {
         algorithmic.TASK,
         text_classification.TASK,
         question_answering.TASK,
+        node_classification.TASK,
     )
 }
 
@@ -77,9 +81,13 @@ __all__ = [
     "Generated",
     "Generation",
     "GlimpseSettings",
+    "LabelledNode",
     "LanguageModelling",
     "LanguageModellingConfig",
     "Loss",
+    "NodeClassification",
+    "NodeClassificationConfig",
+    "NodeSettings",
     "Picture",
     "Point",
     "Prediction",

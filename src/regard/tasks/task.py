@@ -67,6 +67,9 @@ class TrainingBatches(Protocol):
 class Evaluation:
     """A model on one split: figures by name, `best` of them decides which checkpoint is kept.
 
+    Where a second figure counts `beside` it, the rule is that of Veličković et al. 2018: a checkpoint is kept when both
+    figures are at least as good as ever, and a training that waits for an improvement goes on when one of them is.
+
     The details of a full evaluation are `split`, `count` (how many elements it has), `seconds`, `settings` (those of
     the predictions), `signatures` (how a figure was measured, by its key) and `outputs` (a line for each element);
     where they exist also `missing` (why a figure was not measured, by its key), and what the charts of the task read.
@@ -76,11 +79,35 @@ class Evaluation:
     best: str  # the name of the figure that counts
     higher_is_better: bool = True
     details: dict[str, Any] = field(default_factory=dict)  # what JSON can hold; empty unless it is full
+    beside: str | None = None  # the name of a second figure that counts; lower is better
 
-    def better_than(self, other: float | None) -> bool:
-        """Whether this is an improvement on `other`."""
+    def better_than(self, other: float | None, lowest: float | None = None) -> bool:
+        """Whether weights are kept, where the best figure was `other`, and that beside it at its lowest `lowest`."""
+        if self.beside is None:
+            return other is None or self._ahead(self.figures[self.best], other)
+        return all(self._as_good(other, lowest))
+
+    def goes_on(self, other: float | None, lowest: float | None = None) -> bool:
+        """Whether it is an improvement for a training that waits for one."""
+        return self.better_than(other) if self.beside is None else any(self._as_good(other, lowest))
+
+    def records(self, other: float | None, lowest: float | None = None) -> tuple[float, float | None]:
+        """The best figure so far, and the lowest one beside it."""
         value = self.figures[self.best]
-        return other is None or (value > other if self.higher_is_better else value < other)
+        best = value if other is None or self._ahead(value, other) else other
+        if self.beside is None:
+            return best, None
+        second = self.figures[self.beside]
+        return best, second if lowest is None or second < lowest else lowest
+
+    def _ahead(self, value: float, other: float) -> bool:
+        return value > other if self.higher_is_better else value < other
+
+    def _as_good(self, other: float | None, lowest: float | None) -> tuple[bool, bool]:
+        """Whether each of the two figures is at least as good as ever."""
+        value, second = self.figures[self.best], self.figures[str(self.beside)]
+        first = other is None or value == other or self._ahead(value, other)
+        return first, lowest is None or second <= lowest
 
 
 @runtime_checkable

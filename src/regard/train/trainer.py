@@ -46,7 +46,7 @@ Watch = Callable[[str, Mapping[str, Any]], None]
 BEST, FINAL, CHECKPOINTS = "best.safetensors", "model.safetensors", "checkpoints"
 STATE: dict[str, Any] = {  # of a checkpoint, and what each part may be
     "step": int, "worse": int, "reductions": int, "evaluated": int, "seconds": Real, "mark": Real,
-    "best": Real | None, "batches": dict, "window": dict,
+    "best": Real | None, "lowest": Real | None, "batches": dict, "window": dict,
 }  # fmt: skip
 
 
@@ -95,6 +95,7 @@ class Trainer:
         self.stepper = kind(self.masters, task, optimiser, settings, world, self.mean)
         self.step, self.clock = 0, Clock(world.device)
         self.best: float | None = None
+        self.lowest: float | None = None  # of a second figure that counts, where a task has one
         self.worse = self.reductions = 0  # evaluations without improvement; cuts of the rate
         self.evaluated = self.saved = -1  # the last step of each
         self.records = Records(folder, tensorboard=settings.tensorboard and world.is_first)
@@ -214,17 +215,18 @@ class Trainer:
             if self.world.is_first:
                 with self.masters.in_full(), self.mean.in_place() if self.mean is not None else nullcontext():
                     score = self.task.evaluate(self.model, "valid")
-                    if score.better_than(self.best):
+                    if score.better_than(self.best, self.lowest):
                         self._check_folder()
                         save_tensors(self.folder / BEST, weights(self.model))
             score = self.world.same(score)
             assert score is not None
             self.evaluated = self.step
-            if score.better_than(self.best):
-                self.best, self.worse = score.figures[score.best], 0
+            if score.goes_on(self.best, self.lowest):
+                self.worse = 0
             else:
                 self.worse += 1
                 self.reductions += 1
+            self.best, self.lowest = score.records(self.best, self.lowest)
             self._write({"kind": "valid", "step": self.step, **score.figures, "seconds": self._seconds()})
 
     def _save(self) -> None:
@@ -236,6 +238,7 @@ class Trainer:
                 "seconds": self._seconds(),
                 "mark": self.clock.mark,
                 "best": self.best,
+                "lowest": self.lowest,
                 "worse": self.worse,
                 "reductions": self.reductions,
                 "evaluated": self.evaluated,
@@ -301,7 +304,7 @@ class Trainer:
         return saved
 
     def _restore(self, files: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]) -> None:
-        state = {"evaluated": -1, **state}
+        state = {"evaluated": -1, "lowest": None, **state}
         for name, kind in STATE.items():
             if not isinstance(state[name], kind) or isinstance(state[name], bool):
                 raise TypeError(f"{name} is a {type(state[name]).__name__}")
@@ -315,6 +318,7 @@ class Trainer:
         if "carried" in files and isinstance(self.task, CarriesState):
             self.task.load_carried({name: tensor.to(self.world.device) for name, tensor in files["carried"].items()})
         self.step, self.best, self.saved = state["step"], state["best"], state["step"]
+        self.lowest = state["lowest"]
         self.evaluated = state["evaluated"]
         self.worse, self.reductions = state["worse"], state["reductions"]
         self.batches.load_state_dict(state["batches"])

@@ -1,0 +1,13 @@
+"""Attention over edges in one pass: `edge_cases.py`, by Triton's interpreter here, and on a GPU where there is one."""
+
+import child
+import pytest
+
+
+def test_edges() -> None:
+    child.run("edge_cases.py", interpret=True)
+
+
+@pytest.mark.gpu
+def test_on_a_gpu() -> None:
+    child.run("edge_cases.py", interpret=False)
