@@ -70,7 +70,7 @@ class GraphSplit:
 
     @property
     def size(self) -> int:
-        """How many nodes count."""
+        """The number of nodes that this split trains on or is judged by."""
         return len(self.rows)
 
     @cached_property
@@ -255,7 +255,7 @@ class GraphRows:
         return self.numbers
 
     def tensors(self) -> dict[str, Tensor]:
-        """The rows."""
+        """Returns the tensors that a captured step reads: the numbers of the nodes."""
         return {"rows": self.rows}
 
     def with_tensors(self, tensors: Mapping[str, Tensor]) -> "GraphRows":

@@ -60,11 +60,11 @@ class ConstantScore(Score):
     """e_ij = 1: every alignment then gives the same weight to all neighbours."""
 
     def compare(self, query: Tensor, keys: Tensor) -> Tensor:
-        """Ones for all pairs."""
+        """Gives every pair of a query and a key the score 1."""
         return torch.ones(*query.shape[:-1], keys.shape[-2], dtype=query.dtype, device=query.device)
 
     def compare_edges(self, query: Tensor, keys: Tensor, edges: Edges) -> Tensor:
-        """Ones for the pairs of the list."""
+        """Gives every edge the score 1."""
         return torch.ones(*query.shape[:-2], len(edges), dtype=query.dtype, device=query.device)
 
 

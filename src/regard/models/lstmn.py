@@ -26,7 +26,7 @@ attention asks with h_{t−1} in place of γ̃_{t−1}, as Bahdanau's does.
 """
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -347,6 +347,12 @@ class _Steps:
         return self.layer.attention.prepare(hidden.unsqueeze(1)).keys.squeeze(1)
 
 
+def stack_lstmn(layers: int, input_dim: int, hidden_dim: int, **options: Any) -> nn.ModuleList:
+    """Builds LSTMNs that stand one above the other: each but the first reads the words and h of the one below."""
+    widths = [input_dim, *[input_dim + hidden_dim] * (layers - 1)]
+    return nn.ModuleList(LSTMN(width, hidden_dim, **options) for width in widths)
+
+
 def _inter_query_weight(layer: LSTMN) -> Float[Tensor, "a q"]:
     """The matrix for the query of the other text; without rows unless there is one, and its score is additive."""
     weight = None if layer.inter_attention is None else query_weight(layer.inter_attention)
@@ -542,17 +548,15 @@ class LSTMNLanguageModel(LanguageModel):
             locked=config.locked,
         )
         self.config = config
-        self.layers = nn.ModuleList(
-            LSTMN(
-                config.embed_dim + (config.hidden_dim if layer else 0),
-                config.hidden_dim,
-                align_dim=config.align_dim,
-                score=config.score,
-                align=config.align,
-                tape=config.tape,
-                weight_dropout=config.weight_dropout,
-            )
-            for layer in range(config.layers)
+        self.layers = stack_lstmn(
+            config.layers,
+            config.embed_dim,
+            config.hidden_dim,
+            align_dim=config.align_dim,
+            score=config.score,
+            align=config.align,
+            tape=config.tape,
+            weight_dropout=config.weight_dropout,
         )
 
     def initial_state(self, batch: int) -> tuple[Cells, ...]:

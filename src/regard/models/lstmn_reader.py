@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from regard.base import check_settings
 from regard.base.ranges import Count, Few, Range, Share, UpToOne, Vocabulary, Width
-from regard.models.lstmn import LSTMN, TapesFused, TapesRead
+from regard.models.lstmn import LSTMN, TapesFused, TapesRead, stack_lstmn
 from regard.models.self_attentive import TextClassified
 from regard.nn import Dropout, WordEmbedding
 from regard.nn.attentions import check_names
@@ -139,21 +139,19 @@ class RectifiedClassifier(nn.Module):
 
 
 def _layers(config: LSTMNReaderConfig, fusion: Literal["none", "shallow", "deep"]) -> nn.ModuleList:
-    """The LSTMNs that read one text."""
-    return nn.ModuleList(
-        LSTMN(
-            config.embed_dim + (config.hidden_dim if number else 0),
-            config.hidden_dim,
-            align_dim=config.align_dim,
-            score=config.score,
-            align=config.align,
-            tape=config.tape,
-            fusion=fusion,
-            inter_score=config.inter_score,
-            inter_align=config.inter_align,
-            max_source=config.max_words,
-        )
-        for number in range(config.layers)
+    """Builds the LSTMNs that read one text."""
+    return stack_lstmn(
+        config.layers,
+        config.embed_dim,
+        config.hidden_dim,
+        align_dim=config.align_dim,
+        score=config.score,
+        align=config.align,
+        tape=config.tape,
+        fusion=fusion,
+        inter_score=config.inter_score,
+        inter_align=config.inter_align,
+        max_source=config.max_words,
     )
 
 

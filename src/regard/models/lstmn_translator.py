@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from regard.base import check_settings
 from regard.base.ranges import Count, Few, Share, Vocabulary, Width
 from regard.decode import Step
-from regard.models.lstmn import LSTMN, Cells, Gazes, SourceTapes, TapesFused
+from regard.models.lstmn import LSTMN, Cells, Gazes, SourceTapes, TapesFused, stack_lstmn
 from regard.models.translator import EncodedSource, Translated, Translator
 from regard.nn import Dropout
 from regard.nn.attentions import check_names
@@ -149,19 +149,17 @@ class LSTMNTranslator(Translator):
 
 
 def _layers(config: LSTMNTranslatorConfig, fusion: Literal["none", "shallow", "deep"]) -> nn.ModuleList:
-    """The LSTMNs of one side."""
-    return nn.ModuleList(
-        LSTMN(
-            config.embed_dim + (config.hidden_dim if number else 0),
-            config.hidden_dim,
-            align_dim=config.align_dim,
-            score=config.intra_score,
-            align=config.intra_align,
-            tape=config.tape,
-            fusion=fusion,
-            inter_score=config.score,
-            inter_align=config.align,
-            max_source=config.max_source,
-        )
-        for number in range(config.layers)
+    """Builds the LSTMNs of the encoder or of the decoder."""
+    return stack_lstmn(
+        config.layers,
+        config.embed_dim,
+        config.hidden_dim,
+        align_dim=config.align_dim,
+        score=config.intra_score,
+        align=config.intra_align,
+        tape=config.tape,
+        fusion=fusion,
+        inter_score=config.score,
+        inter_align=config.align,
+        max_source=config.max_source,
     )
