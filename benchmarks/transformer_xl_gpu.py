@@ -130,6 +130,7 @@ class Case:
         full = Remembered(cells, torch.ones(cells.shape[0], cells.shape[2], dtype=torch.bool, device=self.device))
         model.initial_state = lambda batch, memory=None: full  # type: ignore[method-assign]
         task = LanguageModelling(LanguageModellingConfig(context="stream"), splits={})
+        task.load_carried({f"state_{number}": leaf.clone() for number, leaf in enumerate(full)})
         return Updates(model, task, settings, self.device)
 
     def results(self, *, published: bool, settings: Train, exact: bool = False, nudged: int | None = None) -> Results:

@@ -2,9 +2,12 @@
 
 import importlib.util
 import json
+import subprocess
+import sys
 import threading
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -48,6 +51,34 @@ def test_together_is_alone(tool: ModuleType, tmp_path: Path, capsys: pytest.Capt
         assert [one["steps"] for one in figures] == [STEPS[seed]] * 2
         found.append(weights[0])
     assert not all(found[0][key].equal(found[1][key]) for key in found[0])  # seeds matter
+
+
+def test_seeds_in_turn_are_those_alone(tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    processes: list[list[str]] = []
+
+    def run_here(command: list[str], **how: Any) -> Any:
+        """What another process would do."""
+        if command[0] != sys.executable:
+            return run(command, **how)
+        processes.append(command)
+        monkeypatch.setattr("sys.argv", command[1:])
+        with pytest.raises(SystemExit) as ended:
+            tool.main()
+        return SimpleNamespace(returncode=ended.value.code)
+
+    run = subprocess.run
+    monkeypatch.setattr(subprocess, "run", run_here)
+    settings = [*SETTINGS, "train.steps=1"]
+    words = ["--seeds", "3", "--in-turn", "2", "--jobs", "1", "--out", str(tmp_path), "--set", *settings]
+    monkeypatch.setattr("sys.argv", ["reproduce.py", "ram/mini", *words])
+    tool.main()
+    assert len(processes) == 2
+    found = json.loads((tmp_path / "ram_mini.json").read_text())
+    assert found["seeds"] == 3
+    assert "--jobs 1 --in-turn 2" in found["command"]
+    tool.one("ram/mini", 1, ["test"], tmp_path / "alone", settings, say=lambda line: None)
+    second, alone = (load_tensors(tmp_path / name / "model.safetensors") for name in ("ram_mini_1", "alone"))
+    assert all(second[key].equal(alone[key]) for key in alone)
 
 
 def test_a_training_starts_from_the_one_of_its_seed(tool: ModuleType, tmp_path: Path) -> None:

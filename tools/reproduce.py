@@ -26,8 +26,9 @@ trainings, judged in another way. Its figures and outputs stand in the run folde
 `--choose SPLIT` takes the seeds as restarts: the one with the best figure on that split, one of `--splits`,
 stands first in the ledger, and mean and spread of all stand beside it.
 
-Each training is a process of its own. Processes take turns on a GPU, unless NVIDIA's multi-process service runs
-(`nvidia-cuda-mps-control -d`): then they share it, and that is the quickest way for many small models. With
+Each training is a process of its own; with `--in-turn N` a process trains N seeds of a row, one after the other, which
+saves the start of a process where a training takes seconds. Processes take turns on a GPU, unless NVIDIA's
+multi-process service runs (`nvidia-cuda-mps-control -d`): then they share it, which is quickest for small models. With
 `--together` the trainings are threads of one process that update their models in turn, each on a stream and with random
 numbers of its own, so that captured steps of small models run at the same time. The figures are those of trainings one
 after the other; seconds of training are those of all together. Results go to OUT/NAME.json, one file a row, with mean
@@ -99,7 +100,8 @@ def main() -> None:
     parser.add_argument("--together", action="store_true", help="all at once, in one process, on one GPU")
     parser.add_argument("--choose", metavar="SPLIT", help="seeds are restarts: show the one that is best on this split")
     parser.add_argument("--ledger", action="store_true")
-    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--in-turn", type=int, default=1, help="seeds that a process trains one after the other")
+    parser.add_argument("--one", type=int, nargs="+", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if bool(asked.recipes) == bool(asked.grid):
         parser.error("name recipes, or a grid, and not both")
@@ -108,8 +110,12 @@ def main() -> None:
     if asked.choose and asked.choose not in asked.splits:
         parser.error(f"--choose {asked.choose} needs this split among --splits")
     if asked.one is not None:
-        one(asked.recipes[0], asked.one, asked.splits, asked.out, asked.settings, judged=asked.judged)
-        return
+        each = [
+            (asked.recipes[0], seed, asked.splits, Path(f"{asked.out}_{seed}"), asked.settings) for seed in asked.one
+        ]
+        raise SystemExit(max(logged(job, judged=asked.judged) for job in each))
+    if asked.in_turn < 1 or (asked.in_turn > 1 and asked.together):
+        parser.error("--in-turn is 1 or more, and does not go with --together")
     rows = [Row(recipe, asked.variant, tuple(asked.settings)) for recipe in asked.recipes]
     if asked.grid:
         rows = read_grid(asked.grid.read_text(encoding="utf-8"), asked.settings)
@@ -123,6 +129,8 @@ def main() -> None:
         each = [(r.recipe, seed, asked.splits, r.folder(seed, asked.out), [*r.settings]) for r, seed in jobs]
         codes = together(each, judged=asked.judged)
     else:
+        starts = range(0, asked.seeds, asked.in_turn)
+        jobs = [(row, range(first, min(first + asked.in_turn, asked.seeds))) for first in starts for row in rows]
         with ThreadPoolExecutor(asked.jobs) as pool:
             codes = list(pool.map(lambda job: start(*job, asked), jobs))
     failed = {row for (row, _), code in zip(jobs, codes, strict=True) if code}
@@ -160,19 +168,33 @@ def of_seed(settings: Sequence[str], seed: int) -> list[str]:
     return [setting.replace("{seed}", str(seed)) for setting in settings]
 
 
-def start(row: Row, seed: int, asked: argparse.Namespace) -> int:
-    """One training in its own process; its words go to a log."""
-    folder = row.folder(seed, asked.out)
-    folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, __file__, row.recipe, "--one", str(seed), "--out", str(folder)]
+def start(row: Row, seeds: Sequence[int], asked: argparse.Namespace) -> int:
+    """The trainings of these seeds in one process; its words go to their logs."""
+    asked.out.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, __file__, row.recipe, "--one", *map(str, seeds), "--out", str(asked.out / row.name)]
     command += ["--splits", *asked.splits, "--set", *row.settings, "--judged", *asked.judged]
-    with open(folder / "log.txt", "w") as log:
-        code = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT).returncode
-    print(f"{row.name} seed {seed}: {'done' if code == 0 else f'FAILED ({code}), see {folder}/log.txt'}", flush=True)
+    code = subprocess.run(command).returncode
+    if code not in (0, 1):  # a training that fails says so itself
+        print(f"{row.name} seeds {', '.join(map(str, seeds))}: the process ended with {code}", flush=True)
     return code
 
 
 Job = tuple[str, int, list[str], Path, list[str]]  # recipe, seed, splits, folder, settings
+
+
+def logged(job: Job, **how: Any) -> int:
+    """One training, whose words go to a log; 1 if it failed."""
+    recipe, seed, _, folder, _ = job
+    folder.mkdir(parents=True, exist_ok=True)
+    failed = 1
+    with open(folder / "log.txt", "w") as log:
+        try:
+            one(*job, say=lambda line: print(line, file=log, flush=True), **how)
+            failed = 0
+        except Exception:
+            traceback.print_exc(file=log)
+    print(f"{recipe} seed {seed}: {f'FAILED, see {folder}/log.txt' if failed else 'done'}", flush=True)
+    return failed
 
 
 def together(jobs: Sequence[Job], *, judged: Sequence[str] = ()) -> list[int]:
@@ -180,16 +202,8 @@ def together(jobs: Sequence[Job], *, judged: Sequence[str] = ()) -> list[int]:
     turns, codes = Turns(len(jobs)), [1] * len(jobs)
 
     def go(number: int, job: Job) -> None:
-        job[3].mkdir(parents=True, exist_ok=True)
-        with open(job[3] / "log.txt", "w") as log:
-            try:
-                with turns.taken(number):
-                    one(*job, judged=judged, say=lambda line: print(line, file=log, flush=True), between=turns.next)
-                codes[number] = 0
-            except Exception:
-                traceback.print_exc(file=log)
-        how = "done" if codes[number] == 0 else f"FAILED, see {job[3]}/log.txt"
-        print(f"{job[0]} seed {job[1]}: {how}", flush=True)
+        with turns.taken(number):
+            codes[number] = logged(job, judged=judged, between=turns.next)
 
     if torch.cuda.is_available():
         torch.cuda.init()
@@ -360,6 +374,7 @@ def gather(row: Row, rows: Sequence[Row], asked: argparse.Namespace) -> None:
             for key, value in figures.items():
                 value["chosen"] = runs[chosen]["splits"][split]["figures"][key]
     how = "--together" if asked.together else f"--jobs {asked.jobs}"
+    how += f" --in-turn {asked.in_turn}" if asked.in_turn > 1 else ""
     beside = [] if asked.grid else [other.recipe for other in rows]  # what shared the machine is part of its minutes
     command = f"python tools/reproduce.py {' '.join(dict.fromkeys([row.recipe, *beside]))} --seeds {asked.seeds} {how}"
     command += f" --variant {row.variant}" if row.variant else ""

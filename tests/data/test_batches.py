@@ -12,7 +12,7 @@ from regard.base import ConfigError
 from regard.data import Batches, DataError, Pair, TokenBatches
 from regard.data.captions import CaptionBatches
 from regard.data.pictures import RowBatches
-from regard.data.streams import StreamBatches
+from regard.data.streams import StreamBatches, WindowBatches
 from regard.data.text_batches import TextBatches
 
 
@@ -46,6 +46,7 @@ CASES: dict[str, Callable[..., Batches[Any]]] = {
     "texts": lambda **o: TextBatches(texts(120, seed=9), [n % 3 for n in range(120)], batch_size=11, seed=3, **o),
     "texts, fitted": lambda **o: TextBatches(texts(70, seed=10), [0] * 70, batch_size=16, seed=2, fit=8, **o),
     "streams": lambda **o: StreamBatches(np.arange(4, 500), streams=7, length=9, seed=5, **o),
+    "windows": lambda **o: WindowBatches(np.arange(4, 500), windows=7, length=9, before=3, seed=5, **o),
     "rows": lambda **o: RowBatches(103, batch_size=16, seed=4, **o),
     "rows, small": lambda **o: RowBatches(5, batch_size=13, seed=1, **o),
 }
@@ -114,6 +115,11 @@ RECORDED = {
         ("a63138b7dae020b8", "29a03a16e52277f5", "72550423b7a6dafc"),
         {"epoch": 4, "position": 5, "seed": 5, "data": "9292eb876b99d16a", "streams": 7, "length": 9},
         "c1ff2361084d6484",
+    ),
+    "windows": Recorded(
+        ("37bdb828a52d409b", "31ec8e68bc7643a8", "48bbb39c29e491ec"),
+        {"epoch": 4, "position": 5, "seed": 5, "data": "9292eb876b99d16a", "windows": 7, "length": 9, "before": 3},
+        "a75457f617243e46",
     ),
     "rows": Recorded(
         ("70aff26b7493de47", "fb8a1a409639355c", "a08ece349f0b31d0"),

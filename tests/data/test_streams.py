@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from regard.base import RegardError
-from regard.data import EOS, PAD, StreamBatches, stream_windows
+from regard.data import EOS, PAD, StreamBatch, StreamBatches, WindowBatches, stream_windows
 
 
 def text(size: int) -> np.ndarray:
@@ -73,3 +73,46 @@ def test_tensors_elsewhere_keep_the_count() -> None:
     other = batch.with_tensors({name: tensor.clone() for name, tensor in batch.tensors().items()})
     assert other.count == batch.count == 20
     assert other.to("cpu").inputs.equal(batch.inputs)
+
+
+@pytest.mark.parametrize(
+    ("size", "windows", "length", "before"), [(1, 1, 1, 0), (50, 7, 1, 9), (53, 8, 3, 5), (9, 16, 2, 30), (64, 8, 8, 1)]
+)
+def test_windows_come_from_all_over_the_text(size: int, windows: int, length: int, before: int) -> None:
+    """Each token once in an epoch, after the words before it; another order in the next epoch."""
+    tokens = text(size)
+    batches = WindowBatches(tokens, windows=windows, length=length, before=before, seed=3)
+    padded = np.concatenate([np.full(before, PAD), [EOS], tokens])
+    orders = []
+    for _ in range(2):
+        rows = [row for _ in range(batches.epoch_length()) for row in zip(*_read(next(batches)), strict=True)]
+        starts = []
+        for inputs, targets, words in rows:
+            real = int((targets != PAD).sum())
+            assert not inputs[real:].any()
+            context = np.concatenate([words, inputs[:real], targets[real - 1 : real]])
+            places = [
+                p
+                for p in range(0, size, length)
+                if real and padded[p : p + before + real + 1].tolist() == context.tolist()
+            ]
+            assert bool(places) == (real > 0)
+            starts.append((tuple(targets[:real]), real))
+        assert sum(real for _, real in starts) == size
+        assert sorted(token for told, _ in starts for token in told) == sorted(tokens.tolist())
+        orders.append(starts)
+    assert size < 9 or orders[0] != orders[1]
+
+
+def _read(batch: StreamBatch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    assert batch.before is not None
+    assert not batch.begins.any()
+    return batch.inputs.numpy(), batch.targets.numpy(), batch.before.numpy()
+
+
+def test_windows_that_cannot_be() -> None:
+    for settings in ({"windows": 0}, {"length": 0}, {"before": -1}, {"rank": 1, "world": 2}):
+        with pytest.raises(RegardError, match="WindowBatches"):
+            WindowBatches(text(10), **{"windows": 1, "length": 1, "before": 2, **settings})
+    with pytest.raises(RegardError, match="there are no tokens"):
+        WindowBatches(text(0), windows=1, length=1, before=0)

@@ -13,7 +13,10 @@ from regard.kernels.edges import edge_weights, fused_edges, sort_edges
 from regard.models import GAT, GATConfig
 from regard.score import Concatenation, Edges, GraphAdditive, LeakyAdditive, Score
 
-pytestmark = pytest.mark.filterwarnings("ignore:.* encountered in :RuntimeWarning")  # numpy, of what is masked after
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.* encountered in :RuntimeWarning"),  # numpy, of what is masked after
+    pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS:UserWarning"),  # torch, in its thread for gradients
+]
 
 
 def edges_of(mask: Tensor) -> Edges:

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from regard.base import ConfigError
+from regard.data import PAD, UNK
 from regard.models import (
     LSTMLanguageModel,
     LSTMLanguageModelConfig,
@@ -108,6 +109,21 @@ def test_a_word_is_taken_out_at_all_its_places_in_a_text() -> None:
     assert 0.2 < gone.float().mean() < 0.6
     torch.testing.assert_close(words[~gone], model.words(text)[~gone] / 0.6)
     assert torch.equal(model.eval()._embed(text), model.words(text))
+
+
+def test_words_of_a_deep_transformer_become_unknown() -> None:
+    """Zeros would stay zeros in every layer, and each LayerNorm would make their gradient 300 times as large."""
+    torch.manual_seed(0)
+    sizes = TransformerXLConfig(101, dim=8, num_heads=2, hidden_dim=8, layers=16, memory=4, word_dropout=0.6)
+    model, text = TransformerXL(sizes), torch.randint(0, 101, (2, 25))
+    words, kept = model._embed(text), model.words(text)
+    gone = ~(words == kept).all(-1)
+    assert 0.3 < gone.float().mean() < 0.9
+    assert not gone[text == PAD].any()
+    assert torch.equal(words[gone], model.words.weight[UNK].expand(int(gone.sum()), -1))
+    model(text, None).logits.square().sum().backward()
+    assert all(torch.isfinite(parameter.grad).all() for parameter in model.parameters() if parameter.grad is not None)
+    assert torch.equal(model.eval()._embed(text), kept)
 
 
 def test_dropout_below_the_layers_may_be_another() -> None:

@@ -10,11 +10,12 @@ from torch import Tensor
 
 from regard.align import ALIGNS
 from regard.attention import trace
-from regard.base import ConfigError
+from regard.base import ConfigError, RegardError
 from regard.data import PAD, text_batch
 from regard.models import SelfAttentive, SelfAttentiveConfig, self_attentive_pairs, self_attentive_reviews
 from regard.models.self_attentive import Gated, batched_dot, hop_penalty
 from regard.score import SCORES
+from regard.train.checkpoint import start_from, weights
 
 SMALL = SelfAttentiveConfig(
     vocabulary=30, classes=3, embed_dim=6, hidden_dim=5, attention_dim=7, hops=4, mlp_dim=8, gate_dim=3, row_units=2,
@@ -254,6 +255,31 @@ def test_words_become_unknown_in_training_only() -> None:
     torch.manual_seed(0)
     first = model(batch.texts, batch.lengths).logits
     assert not torch.equal(first, model(batch.texts, batch.lengths).logits)
+
+
+def test_words_predict_their_neighbours_in_training_only() -> None:
+    model, batch = build(language=0.5, penalty=0.0), text_batch(examples())
+    assert model(batch.texts, batch.lengths).penalty is None
+    model.train()
+    added = model(batch.texts, batch.lengths).penalty
+    assert added is not None
+    assert added.shape == (len(batch.texts),)
+    chance = 2 * 0.5 * np.log(SMALL.vocabulary)  # both directions of a model that knows nothing
+    assert added[batch.lengths[:, 0] > 1].mean().item() == pytest.approx(chance, rel=0.1)
+    added.sum().backward()
+    assert model.words.weight.grad is not None
+    assert model.words.weight.grad.abs().sum() > 0
+
+
+def test_a_reader_begins_with_what_another_has_read() -> None:
+    """Words and LSTM come from a run without labels; hops and classes are new."""
+    first, second = build(language=1.0, pooling="max", classifier="dense"), build()
+    began = start_from(second, dict(weights(first)))
+    assert torch.equal(second.words.weight, first.words.weight)
+    assert torch.equal(second.encoder.forwards.weight_hh_l0, first.encoder.forwards.weight_hh_l0)
+    assert all(name.startswith(("classifier.", "neighbours.")) for name in began.new)
+    with pytest.raises(RegardError, match="fit neither the model nor a part of it"):
+        start_from(second, {**weights(first), "other.weight": torch.zeros(1)})
 
 
 def test_settings_that_are_refused() -> None:

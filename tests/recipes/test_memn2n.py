@@ -75,7 +75,7 @@ def test_the_language_model_of_the_paper() -> None:
     train, task = recipe.train, recipe.task
     assert (recipe.model.hops, recipe.model.memories, recipe.model.width) == (6, 150, 150)
     predictions = task.batch_size * task.length
-    assert (predictions, task.context) == (128, "stream")
+    assert (predictions, task.context, task.before) == (128, "windows", recipe.model.memories - 1)
     assert (train.optimiser, train.momentum, train.schedule) == ("sgd", 0, "plateau")
     assert (train.lr / predictions, train.clip * predictions) == (pytest.approx(0.01), pytest.approx(50))
     rates = [learning_rate(train, 1, 0.0, reductions) for reductions in range(3)]

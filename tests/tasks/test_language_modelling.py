@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from regard import api
 from regard.base import ConfigError, RegardError
@@ -20,6 +21,8 @@ from regard.models import (
     LSTMLanguageModelConfig,
     LSTMNConfig,
     LSTMNLanguageModel,
+    MemN2NLanguageModel,
+    MemN2NLanguageModelConfig,
     TransformerXL,
     TransformerXLConfig,
 )
@@ -198,6 +201,23 @@ def test_streams_carry_their_state() -> None:
     assert again == pytest.approx(made("stream", batch_size=3, length=5).loss(model, batch).total.item(), rel=1e-6)
 
 
+def test_windows_are_predicted_from_the_words_before_them() -> None:
+    """The loss of an epoch of windows is that of the whole text, which is how it is judged."""
+    task = made("windows", batch_size=7, length=2, before=4)
+    torch.manual_seed(0)
+    sizes = MemN2NLanguageModelConfig(memories=5, width=6, hops=2)
+    model = MemN2NLanguageModel(task.complete(sizes)).double()
+    nn.init.normal_(model.value_ages)
+    batches = task.batches(seed=0)
+    epoch = [next(batches) for _ in range(batches.epoch_length())]
+    total = sum(task.loss(model, batch).total.item() for batch in epoch)
+    tokens = sum(batch.count for batch in epoch)
+    judged = task.evaluate(model, "train", Generation(rows=1)).figures
+    assert total / tokens == pytest.approx(judged["loss"], rel=1e-6)
+    with pytest.raises(ConfigError, match=r"task.context=windows with this model: got LSTMNLanguageModel"):
+        task.loss(model_for(task), epoch[0])
+
+
 def test_streams_are_for_one_process() -> None:
     with pytest.raises(ConfigError, match=r"task\.context=stream: got 2 processes; expected one"):
         made("stream").batches(seed=0, rank=0, world=2)
@@ -231,7 +251,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LanguageModelling, "splits", SPLITS)
 
 
-@pytest.mark.parametrize("context", ["sentence", "stream"])
+@pytest.mark.parametrize("context", ["sentence", "stream"])  # windows have a position, and no state
 def test_a_resumed_run_is_the_same_to_the_last_bit(few: None, tmp_path: Path, context: str) -> None:
     whole = api.train(recipe(context, 12), tmp_path / "whole")
     api.train(recipe(context, 5), tmp_path / "parts")

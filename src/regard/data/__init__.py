@@ -13,7 +13,7 @@ from regard.data.parallel import DataError, ParallelText, read_lines, read_paral
 from regard.data.pictures import Pictures, RowBatches
 from regard.data.sources import Source, listed_sources
 from regard.data.stories import Question, Stories, StoryBatches, encode_stories, read_stories, typed_story
-from regard.data.streams import StreamBatch, StreamBatches, stream_windows
+from regard.data.streams import StreamBatch, StreamBatches, WindowBatches, stream_windows
 from regard.data.text import (
     BOS,
     EOS,
@@ -75,6 +75,7 @@ __all__ = [
     "TokenBatches",
     "UnitKind",
     "Vocabulary",
+    "WindowBatches",
     "WordCodec",
     "WordVectors",
     "cache_folder",

@@ -26,11 +26,15 @@ from regard.data.text import EOS, PAD
 
 @dataclass(frozen=True, eq=False)
 class StreamBatch:
-    """A window of every stream: what is read, what comes next (<pad> where nothing is), and which streams begin."""
+    """A window of every stream: what is read, what comes next (<pad> where nothing is), and which streams begin.
+
+    Windows at any places, not in the order of the text, have the words `before` them, <pad> where there is none.
+    """
 
     inputs: Int[Tensor, "b t"]
     targets: Int[Tensor, "b t"]
     begins: Bool[Tensor, " b"]  # True: there is no state before this window
+    before: Int[Tensor, "b n"] | None = None  # the words before inputs, the latest last
 
     @cached_property
     def count(self) -> int:
@@ -39,7 +43,8 @@ class StreamBatch:
 
     def tensors(self) -> dict[str, Tensor]:
         """Every tensor, by name."""
-        return {"inputs": self.inputs, "targets": self.targets, "begins": self.begins}
+        named = {"inputs": self.inputs, "targets": self.targets, "begins": self.begins}
+        return named if self.before is None else {**named, "before": self.before}
 
     def with_tensors(self, tensors: Mapping[str, Tensor]) -> "StreamBatch":
         """The same window, read from other tensors of the same content."""
@@ -105,6 +110,65 @@ class StreamBatches(Batches[StreamBatch]):
             inputs=torch.from_numpy(np.where(real, before, PAD)),
             targets=torch.from_numpy(np.where(real, self.tokens[here], PAD)),
             begins=torch.from_numpy(begins > 0),
+        )
+
+
+class WindowBatches(Batches[StreamBatch]):
+    """Windows of `length` tokens from all over the text, in an order that each epoch draws anew, with words before.
+
+    Every token is predicted once in an epoch. Windows that follow each other in training have nothing in common, which
+    they have in streams: there a model may learn the text that it has just read in place of the language.
+
+    >>> batch = next(WindowBatches(np.arange(4, 12), windows=2, length=1, before=3))
+    >>> batch.targets.tolist(), batch.inputs.tolist(), batch.before.tolist()
+    ([[7], [6]], [[6], [5]], [[2, 4, 5], [0, 2, 4]])
+    """
+
+    cure = "resume with the text, task.batch_size, task.length and task.before that the run began with"
+
+    def __init__(
+        self,
+        tokens: Numbers,
+        *,
+        windows: int,
+        length: int,
+        before: int,
+        seed: int = 0,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        super().__init__(seed=seed, rank=rank, world=world)
+        for name, value, least in (("windows", windows, world), ("length", length, 1), ("before", before, 0)):
+            if value < least:
+                raise ConfigError(f"WindowBatches {name}", got=value, expected=f"{least} or more")
+        if len(tokens) < 1:
+            raise DataError("there are no tokens to make batches of", got=0, expected="1 or more")
+        self.tokens = np.asarray(tokens, dtype=np.int64)
+        self.windows, self.length, self.before = windows, length, before
+        self._padded = np.concatenate([np.full(before, PAD), [EOS], self.tokens, np.full(length, PAD)])
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """The checksum of the text, and how it is cut."""
+        checksum = blake2b(self.tokens.tobytes(), digest_size=8).hexdigest()
+        return {"data": checksum, "windows": self.windows, "length": self.length, "before": self.before}
+
+    def cut(self, epoch: int) -> list[Numbers]:
+        """Where each window starts; the last batch is filled up with windows behind the end, which are empty."""
+        starts = self.random(epoch).permutation(np.arange(0, len(self.tokens), self.length))
+        missing = -len(starts) % self.windows
+        starts = np.concatenate([starts, np.full(missing, len(self.tokens))])
+        return list(starts.reshape(-1, self.windows))
+
+    def collate(self, rows: Numbers) -> StreamBatch:
+        """These windows as tensors."""
+        here = rows[:, None] + np.arange(self.length) + self.before  # of the inputs, in the padded text
+        targets = self._padded[here + 1]
+        return StreamBatch(
+            inputs=torch.from_numpy(np.where(targets == PAD, PAD, self._padded[here])),
+            targets=torch.from_numpy(targets),
+            begins=torch.zeros(len(rows), dtype=torch.bool),
+            before=torch.from_numpy(self._padded[rows[:, None] + np.arange(self.before)]),
         )
 
 

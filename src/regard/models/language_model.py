@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.base import ConfigError
+from regard.data import PAD, UNK
 from regard.nn import AdaptiveEmbedding, AdaptiveSoftmax, Dropout
 
 State = Any  # a tensor [b …], or a tuple (named or not) of states; the shapes never change
@@ -25,12 +26,14 @@ class LanguageModel(nn.Module):
 
     A subclass defines `initial_state` and `read`. With `tied` the output has the weights of the embedding. In training
     `word_dropout` takes words out, each one at all its places in a text, and `locked` dropout the same numbers of all
-    words of a text (Gal & Ghahramani 2016). With `cutoffs`, the numbers of the words at which clusters of rarer words
-    begin, embedding and output are adaptive: see nn/adaptive.py. `self_attention_layers` is a pattern of the layers in
+    words of a text (Gal & Ghahramani 2016). Words that are taken out are zero, or <unk> where `zeroes_words` is False.
+    With `cutoffs`, the numbers of the words at which clusters of rarer words begin, embedding and output are adaptive:
+    see nn/adaptive.py. `self_attention_layers` is a pattern of the layers in
     which words attend to earlier words, for a trace.
     """
 
     self_attention_layers: str = ""
+    zeroes_words: bool = True
 
     def __init__(
         self,
@@ -86,9 +89,15 @@ class LanguageModel(nn.Module):
         return Continued(F.linear(hidden, self.words.weight, self.output_bias), state)
 
     def _embed(self, tokens: Int[Tensor, "b t"]) -> Float[Tensor, "b t e"]:
-        """The words as vectors; in training some of the vocabulary are zero, others in each text."""
-        words: Tensor = self.words(tokens)
+        """The words as vectors; in training some of the vocabulary are taken out, others in each text."""
         if not self.training or self.word_dropout == 0:
-            return words
+            return self._look_up(tokens)
         chance = torch.rand(len(tokens), self.words.num_embeddings, device=tokens.device).gather(1, tokens)
+        if not self.zeroes_words:
+            return self._look_up(tokens.masked_fill((chance < self.word_dropout) & (tokens != PAD), UNK))
+        words = self._look_up(tokens)
         return words * ((chance >= self.word_dropout) / (1 - self.word_dropout)).to(words.dtype).unsqueeze(-1)
+
+    def _look_up(self, tokens: Int[Tensor, "b t"]) -> Float[Tensor, "b t e"]:
+        words: Tensor = self.words(tokens)
+        return words

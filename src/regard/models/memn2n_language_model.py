@@ -90,14 +90,17 @@ class MemN2NLanguageModel(nn.Module):
         """The memory before the first word of `batch` texts: no words."""
         return torch.full((batch, self.config.memories - 1), PAD, dtype=torch.long, device=self.key_ages.device)
 
+    def state_after(self, tokens: Int[Tensor, "b n"]) -> Int[Tensor, "b m"]:
+        """The memory after some words: the last of them."""
+        missing = self.config.memories - 1 - tokens.shape[1]
+        return F.pad(tokens, (missing, 0), value=PAD)  # a negative number of places cuts the oldest words off
+
     def forward(self, tokens: Int[Tensor, "b t"], state: Int[Tensor, "b m"] | None = None) -> Continued:
         """Logits [b t v] of the token after each of `tokens`, and the last words; None is the start of a text."""
         carried = tokens[:, :0] if state is None else state
         text = torch.cat([carried, tokens], 1)
         hidden = self._read(text, tokens.shape[1])
-        missing = self.config.memories - 1 - text.shape[1]
-        last = F.pad(text, (missing, 0), value=PAD)  # a negative number of places cuts the oldest words off
-        return Continued(self.output(hidden), last)
+        return Continued(self.output(hidden), self.state_after(text))
 
     def _read(self, text: Int[Tensor, "b n"], count: int) -> Float[Tensor, "b t d"]:
         """The state u^{K+1} at each of the last `count` words of a text; long texts are read piece by piece."""

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from regard.attention import Mask
 from regard.base import check_settings
 from regard.base.ranges import Count, Few, Range, Share, UpToOne, Vocabulary, Weight, Width
-from regard.nn import Bidirectional, Dropout, WordEmbedding, build_attention, padding
+from regard.nn import Bidirectional, Dropout, Neighbours, WordEmbedding, build_attention, padding
 from regard.nn.attentions import check_names
 
 Sides = Annotated[int, Range(least=1, most=2)]
@@ -60,6 +60,8 @@ class SelfAttentiveConfig:
     weight_dropout: Share = 0.0  # of the LSTM's weights from h to the gates, in training
     dropout: Share = 0.5  # of M, and of the hidden layer
     embed_rate: UpToOne = 1.0  # share of the learning rate for word vectors; 0 keeps them as they begin
+    language: Weight = 0.0  # of the loss by which states predict the words beside them, in training
+    language_places: Count = 100  # of each text where they do
 
     def __post_init__(self) -> None:
         check_settings(self, "model")
@@ -73,7 +75,7 @@ class SelfAttentive(nn.Module):
     the layer whose weights [text hop word] are the hops, as a pattern for a trace; for twins it matches nothing.
     """
 
-    answers = ("classifier.output.",)  # layers that depend on the question alone
+    answers = ("classifier.", "attention.", "to_keys.", "queries", "pair.", "neighbours.")  # what is above the words
 
     def __init__(self, config: SelfAttentiveConfig) -> None:
         super().__init__()
@@ -99,27 +101,43 @@ class SelfAttentive(nn.Module):
         if config.texts == 2:
             self.pair = Gated(rows, width, config.gate_dim) if config.pair == "gated" else Features()
             width = config.gate_dim if config.pair == "gated" else 4 * width
+        self.neighbours = None
+        if config.language > 0:
+            self.neighbours = Neighbours(
+                config.vocabulary, config.hidden_dim, config.embed_dim, places=config.language_places,
+                dropout=config.dropout,
+            )  # fmt: skip
         kind = PrunedClassifier if config.classifier == "pruned" else DenseClassifier
         self.classifier = kind(rows, width, config)
 
     def forward(self, texts: Int[Tensor, "b s k"], lengths: Int[Tensor, "b s"]) -> TextClassified:
         """Logits [b 1 c] of b texts, or of b pairs."""
-        matrix, weights = self.embed(texts.flatten(0, 1), lengths.flatten())
+        flat, counts = texts.flatten(0, 1), lengths.flatten()
+        states = self.encoder(self.words(flat), counts)  # H
+        matrix, weights = self._pool(states, counts)
         sides = matrix.reshape(*texts.shape[:2], *matrix.shape[1:]).unbind(1)  # of s sides, M [b r 2u]
         joined = sides[0] if len(sides) == 1 else self.pair(*sides)
         penalty = None
         if weights is not None and self.config.penalty > 0:
             penalty = self.config.penalty * hop_penalty(weights).view(texts.shape[:2]).sum(1)
+        if self.neighbours is not None and self.training:
+            nats = self.neighbours(states, flat, counts, self.words.weight).view(texts.shape[:2]).sum(1)
+            penalty = self.config.language * nats + (0.0 if penalty is None else penalty)
         return TextClassified(self.classifier(joined).unsqueeze(1), penalty)
 
     def embed(
         self, texts: Int[Tensor, "n k"], lengths: Int[Tensor, " n"]
     ) -> tuple[Float[Tensor, "n r d"], Float[Tensor, "n r k"] | None]:
         """M of each text, and the weights A of its hops over its words; a twin has one row and no weights."""
-        states = self.encoder(self.words(texts), lengths)  # H
+        return self._pool(self.encoder(self.words(texts), lengths), lengths)
+
+    def _pool(
+        self, states: Float[Tensor, "n k d"], lengths: Int[Tensor, " n"]
+    ) -> tuple[Float[Tensor, "n r d"], Float[Tensor, "n r k"] | None]:
+        """M and A of the states H of some texts."""
         if self.config.pooling == "attention":
             keys = torch.tanh(self.to_keys(states))  # tanh(W_s1 Hᵀ)
-            queries = self.queries.to(keys.dtype).expand(len(texts), -1, -1)
+            queries = self.queries.to(keys.dtype).expand(len(states), -1, -1)
             mask, seen = Mask.padding(lengths), self.config.penalty > 0
             out = self.attention(queries, keys, states, mask=mask, need_weights=seen)  # A = softmax(W_s2 …), M = A H
             return out.context, out.weights

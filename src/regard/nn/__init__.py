@@ -7,6 +7,7 @@ from regard.nn.efficientnet import Backbone, EfficientNetLite0, Encoder, Feature
 from regard.nn.evaluating import device_of, evaluating
 from regard.nn.loss import token_divergence, token_loss
 from regard.nn.memory_hops import MemoryHops
+from regard.nn.neighbours import Neighbours
 from regard.nn.nonlocal_block import NonLocal
 from regard.nn.output import DeepOutput
 from regard.nn.recurrent import (
@@ -49,6 +50,7 @@ __all__ = [
     "LSTMState",
     "MemoryHops",
     "MovingBaseline",
+    "Neighbours",
     "NonLocal",
     "Patches",
     "Residual",

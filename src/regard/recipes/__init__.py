@@ -113,6 +113,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "self_attentive/imdb": self_attentive.imdb,
     "self_attentive/imdb_max_pool": self_attentive.imdb_max_pool,
     "self_attentive/imdb_mean_pool": self_attentive.imdb_mean_pool,
+    "self_attentive/imdb_language": self_attentive.imdb_language,
     "self_attentive/yelp": self_attentive.yelp,
     "self_attentive/sst2": self_attentive.sst2,
     "self_attentive/sst5": self_attentive.sst5,

@@ -90,10 +90,11 @@ def reviews() -> Recipe:
 
 
 def sst2() -> Recipe:
-    """Sentences of film reviews, negative or positive, trained on all phrases of the trees: 12 epochs."""
-    published = "86.3 (the paper, vectors of 300 numbers)"
+    """Sentences of film reviews, negative or positive, trained on all phrases of the trees: 12 epochs, two layers."""
+    published = "87.0 with two layers, 86.3 with one (the paper, vectors of 300 numbers)"
     note = "sentences of film reviews, two classes"
-    return Recipe("lstmn_reader", SST_MODEL, replace(SST, binary=True), SST_TRAIN, note, published)
+    model = replace(SST_MODEL, layers=2)
+    return Recipe("lstmn_reader", model, replace(SST, binary=True), SST_TRAIN, note, published)
 
 
 def sst5() -> Recipe:

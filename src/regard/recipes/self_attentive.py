@@ -57,6 +57,17 @@ def imdb_mean_pool() -> Recipe:
     return Recipe("self_attentive", model, IMDB, IMDB_TRAIN, "film reviews, mean pooling")
 
 
+def imdb_language() -> Recipe:
+    """The training reviews without their labels: what other recipes of IMDB may begin with, by `--set start=RUN`."""
+    recipe = imdb_max_pool()
+    model = replace(recipe.model, language=1.0, dropout=0.2, embed_dropout=0.2, word_dropout=0.1)
+    train = replace(
+        IMDB_TRAIN, steps=5632, warmup=200, ema=None, average=1, log_every=352, evaluate_every=5632, save_every=5632
+    )  # 16 epochs
+    task, note = replace(IMDB, labels=0.0), "film reviews without labels: words predict their neighbours"
+    return replace(recipe, model=model, task=task, train=train, note=note)
+
+
 def yelp() -> Recipe:
     """Stars of 8,000 reviews, with the sizes of IMDB and GloVe's vectors."""
     task = replace(IMDB, dataset="yelp", vocabulary=None, vectors="glove50d")

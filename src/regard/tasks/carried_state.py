@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 from torch import Tensor
 
-from regard.base import RegardError
+from regard.base import ConfigError, RegardError
 
 
 def leaves(state: Any) -> list[Tensor]:
@@ -33,6 +33,17 @@ def with_leaves(state: Any, tensors: Iterator[Tensor]) -> Any:
         return next(tensors)
     parts = [with_leaves(each, tensors) for each in state]
     return type(state)(*parts) if hasattr(state, "_fields") else type(state)(parts)
+
+
+@torch.no_grad()
+def state_after(model: Any, before: Int[Tensor, "b n"]) -> Any:
+    """The state of a model after words that are read and not predicted."""
+    model = getattr(model, "module", model)  # several processes wrap it
+    if not hasattr(model, "state_after"):
+        got, expected = type(model).__name__, "a model with state_after, such as the memory network"
+        cure = "set task.context=stream"
+        raise ConfigError("task.context=windows with this model", got=got, expected=expected, cure=cure)
+    return model.state_after(before)
 
 
 class CarriedState:

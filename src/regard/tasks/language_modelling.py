@@ -15,6 +15,8 @@ A model of this task takes tokens and a state, and gives logits and the state af
   not looked at.
 - The task detaches the state between batches, keeps it in fixed places, and saves it with every checkpoint; a stream
   that begins gets the initial state. Nothing in `forward` may wait for the device: a captured graph holds it.
+- A model that reads windows from all over the text (task.context=windows) also has `state_after(tokens [b n])`: the
+  state after some words that are not predicted, <pad> where there is none.
 - A layer whose attention a trace sees once for each token ([b q k] or [b h q k], k the latest tokens) is drawn.
 
 The first token of a sentence follows <bos>; in a stream, whose line ends are <eos>, the first follows <eos>.
@@ -36,7 +38,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regard.base import ConfigError, RegardError, check_settings, followed, inside, to_json, write_atomically
-from regard.base.ranges import BatchSize, Count, Few, UserPath, VocabularySize
+from regard.base.ranges import BatchSize, Count, Few, Natural, UserPath, VocabularySize
 from regard.data import (
     EOS,
     PAD,
@@ -47,6 +49,7 @@ from regard.data import (
     TokenBatch,
     TokenBatches,
     UnitKind,
+    WindowBatches,
     cut_text,
     evaluation_batches,
     read_text,
@@ -55,10 +58,11 @@ from regard.data import (
 from regard.datasets import DATASETS, choose
 from regard.metrics.language import bits_per_character, cut_after, perplexity, perplexity_by_position
 from regard.nn import device_of, evaluating, predicted_loss, predicted_losses
-from regard.tasks.carried_state import CarriedState
+from regard.tasks.carried_state import CarriedState, state_after
 from regard.tasks.display import Column, Display, EvaluationChart, Figure, Point
 from regard.tasks.generation import Generated, Generation, continue_text, initial_state, read_tokens
 from regard.tasks.inputs import checked_split, checked_texts
+from regard.tasks.running_text import characters_of, first_lines, lines_told, short_lines
 from regard.tasks.samples import evenly_by_size
 from regard.tasks.task import Evaluation, Example, Loss, Progress, StoredTask, TaskEntry, changed_settings
 
@@ -79,9 +83,13 @@ class LanguageModellingConfig:
     vocabulary: VocabularySize | None = None  # the most frequent units, None for all
     min_count: Count = 1  # units that are rarer are unknown
     lower: bool = False  # all letters small
-    context: Literal["sentence", "stream"] = "sentence"  # each line begins anew, or the state goes on through the text
-    batch_size: BatchSize = 64  # sentences, or streams side by side
-    length: Few = 35  # stream: tokens of a window, through which gradients flow
+    context: Literal["sentence", "stream", "windows"] = (
+        "sentence"  # each line begins anew, or the state goes on through
+    )
+    # the text; windows: that too, but training reads pieces from all over the text
+    batch_size: BatchSize = 64  # sentences, streams side by side, or windows
+    length: Few = 35  # stream, windows: tokens of a window, through which gradients flow
+    before: Natural = 0  # windows: words before each one, which make its state
     max_length: Count | None = None  # sentence: longer ones are left out of training
     fit: Few | None = None  # sentence: pad lengths to multiples of this, for few shapes with train.capture
     generation: Generation = field(default_factory=Generation)
@@ -195,9 +203,14 @@ class LanguageModelling(StoredTask):
 
     # ── training ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def batches(self, *, seed: int, rank: int = 0, world: int = 1) -> TokenBatches | StreamBatches:
-        """Sentences of like length, shuffled; or windows of all streams, in the order of the text."""
+    def batches(self, *, seed: int, rank: int = 0, world: int = 1) -> TokenBatches | StreamBatches | WindowBatches:
+        """Sentences of like length, shuffled; or windows: of all streams, in the order of the text, or in any order."""
         config, self._carried = self.config, CarriedState()
+        if config.context == "windows":
+            return WindowBatches(
+                self.units.stream(self.splits["train"]), windows=config.batch_size, length=config.length,
+                before=config.before, seed=seed, rank=rank, world=world,
+            )  # fmt: skip
         if config.context == "stream":
             if world > 1:
                 cure = "train in one process, or set task.context=sentence"
@@ -213,6 +226,9 @@ class LanguageModelling(StoredTask):
         """Cross entropy, summed over the tokens of the batch; a stream goes on where the batch before it ended."""
         if isinstance(batch, TokenBatch):
             logits, _ = model(batch.inputs, None)
+            return Loss(predicted_loss(logits, batch.targets, ignore=PAD))
+        if batch.before is not None:
+            logits, _ = model(batch.inputs, state_after(model, batch.before))
             return Loss(predicted_loss(logits, batch.targets, ignore=PAD))
         start = model.initial_state(len(batch.inputs))  # type: ignore[attr-defined]
         logits, state = model(batch.inputs, self._carried.before(start, batch.begins))
@@ -241,14 +257,14 @@ class LanguageModelling(StoredTask):
     ) -> Evaluation:
         """Perplexity and bits per character of a split, or of a text file; every token is predicted exactly once."""
         how, (name, text) = settings or self.config.generation, self._named_text(split)
-        text = self._first_lines(text, how.evaluated) if how.evaluated else text
+        text = first_lines(text, self.units, how.evaluated) if how.evaluated else text
         with evaluating(model):
             start = time.perf_counter()
             nats = self.token_nats(model, text, how, progress)
             seconds = time.perf_counter() - start
         count = sum(map(len, nats))
         total = math.fsum(float(line.sum()) for line in nats)
-        characters = self._characters(text, count)
+        characters = count if self.units.kind == "characters" else characters_of(text)
         figures = {"perplexity": perplexity(total, count), "loss": total / count}
         figures["bits_per_character"] = bits_per_character(total, characters)
         details: dict[str, Any] = {}
@@ -261,7 +277,7 @@ class LanguageModelling(StoredTask):
                 "how": f"context: {context}",
                 "signatures": {"perplexity": signature, "bits_per_character": f"{characters:,} characters"},
                 "positions": [group._asdict() for group in perplexity_by_position(nats, EDGES)],
-                "outputs": self._told(text, nats),
+                "outputs": lines_told(text, nats),
             }  # fmt: skip
         return Evaluation(figures, "perplexity", higher_is_better=False, details=details)
 
@@ -348,18 +364,10 @@ class LanguageModelling(StoredTask):
     # ── text ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _short_lines(self, split: str) -> list[list[str]]:
-        text = self.splits[checked_split(split, self.splits)]
-        lines = [self.units.tokens(line) for line in text.split("\n")[:2000]]
-        return [line for line in lines if 2 <= len(line) <= 40] or [line[:40] for line in lines if len(line) >= 2]
+        return short_lines(self.splits[checked_split(split, self.splits)], self.units)
 
     def _pairs(self, text: str) -> Iterator[Pair]:
         return (([], sentence) for sentence in self.units.sentences(text))
-
-    def _first_lines(self, text: str, limit: int) -> str:
-        """The first lines of a text, with so many tokens at most; one line at least."""
-        ends = np.cumsum([len(sentence) + 1 for sentence in self.units.sentences(text)])
-        count = max(1, int(np.searchsorted(ends, limit, side="right")))
-        return "".join(f"{line}\n" for line in text.split("\n")[:count])
 
     def _named_text(self, split: str) -> tuple[str, str]:
         """A split by name, or the text of a file, under a name that a result file can have."""
@@ -367,19 +375,6 @@ class LanguageModelling(StoredTask):
         if split not in SPLITS and (path.is_file() or path.suffix):
             return "file_" + re.sub(r"[^\w.-]", "_", path.stem), read_text(path)
         return checked_split(split, self.splits), self.splits[split]
-
-    def _characters(self, text: str, count: int) -> int:
-        """The characters that the predicted tokens stand for: those of the text, with its line ends."""
-        if self.units.kind == "characters":
-            return count
-        return max(1, sum(len(line) + 1 for line in text.split("\n")) - 1)
-
-    def _told(self, text: str, nats: Sequence[Nats]) -> list[str]:
-        """A line for each line of the text: its perplexity, and the line."""
-        lines = text.split("\n")
-        return [
-            f"{perplexity(float(each.sum()), len(each)):.2f}\t{line}" for each, line in zip(nats, lines, strict=False)
-        ]
 
 
 def _on_host(losses: Tensor) -> Nats:

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from regard.base import ConfigError, check_settings, fill, write_atomically
-from regard.base.ranges import BatchSize, Count, Few, Seed, Share, UserPath, VocabularySize
+from regard.base.ranges import BatchSize, Count, Few, Seed, Share, UserPath, VocabularySize, Weight
 from regard.data import Codec, SubwordCodec
 from regard.data.text_batches import Ids
 from regard.tasks.labelled_text import (
@@ -56,6 +56,7 @@ class TextClassificationConfig:
     batch_size: BatchSize = 32  # examples in a batch
     fit: Few | None = None  # pad lengths to multiples of this, batches to their full size: few shapes for train.capture
     smoothing: Share = 0.0  # of labels
+    labels: Weight = 1.0  # of the labels in the loss; 0: only what the model adds to the loss is learnt
 
     def __post_init__(self) -> None:
         check_settings(self, "task")

@@ -101,7 +101,7 @@ class TextClassification(PreparedTexts, StoredTask):
         logits = out.logits.squeeze(1)
         wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
         options: dict[str, Any] = {"label_smoothing": self.config.smoothing, "ignore_index": IGNORE}
-        total = F.cross_entropy(wide, labels, reduction="sum", **options)
+        total = self.config.labels * F.cross_entropy(wide, labels, reduction="sum", **options)
         penalty = getattr(out, "penalty", None)
         if penalty is None:
             return Loss(total)

@@ -84,14 +84,15 @@ def start_from(model: nn.Module, tensors: Mapping[str, Tensor]) -> Started:
     """Weights of another run into a model, or into the first of its parts that has them all.
 
     What they do not hold stays as it is: a decision on top of what could see already, an encoder inside. So do the
-    layers that `model.answers` names, where they have another size: with which two digits there are, a model can begin
-    to learn what their sum is.
+    layers that `model.answers` names, where they have another size or are not there: with which two digits there are, a
+    model can begin to learn what their sum is.
     """
     wanted, answers = weights(model), tuple(getattr(model, "answers", ()))
     for prefix in ("", *(f"{name}." for name, _ in model.named_children())):
-        if not all(prefix + name in wanted for name in tensors):
+        missing = {name for name in tensors if prefix + name not in wanted}
+        if not all(not prefix and name.startswith(answers) for name in missing):
             continue
-        new = tuple(name for name in tensors if wanted[prefix + name].shape != tensors[name].shape)
+        new = tuple(name for name in tensors if name in missing or wanted[prefix + name].shape != tensors[name].shape)
         if len(new) < len(tensors) and all(not prefix and name.startswith(answers) for name in new):
             for name in tensors.keys() - set(new):
                 wanted[prefix + name].copy_(tensors[name])
