@@ -69,6 +69,7 @@ def _fused_dot(sides: list[Tensor], extra: Tensor | None, causal: bool, scale: f
     is_bias = extra is not None and extra.dtype != torch.bool
     num_queries, num_keys = sides[0].shape[-2], sides[1].shape[-2]
     lower_right = True if causal and num_queries != num_keys else False  # noqa: SIM210 - as in `sdpa`
+    square = causal and not lower_right
 
     def fast(query: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None = None) -> Tensor:
         added = extra if bias is None else bias
@@ -82,7 +83,7 @@ def _fused_dot(sides: list[Tensor], extra: Tensor | None, causal: bool, scale: f
                 values,
                 attn_mask=added,
                 dropout_p=dropout,
-                is_causal=causal and not lower_right,
+                is_causal=square,
                 scale=scale,
             )
 

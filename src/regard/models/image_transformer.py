@@ -1,14 +1,14 @@
 """Image Transformer (Parmar et al. 2018, arXiv 1802.05751): pictures, symbol after symbol, by local attention.
 
-p(x) = Π_t p(x_t | x_<t), where t runs over pixels in raster order, or block by block, and inside a pixel over red, green
-and blue. Each place gets the symbol before it and its own position; layers of local self-attention and feed-forward
-layers then say how likely each value is there:
+p(x) = Π_t p(x_t | x_<t), where t runs over pixels in raster order, or block by block, and inside a pixel over red,
+green and blue. Each place gets the symbol before it and its own position; layers of local self-attention and
+feed-forward layers then say how likely each value is there:
 
     q_a = layernorm(q + dropout(softmax(W_q q (W_k M)ᵀ / √d) W_v M))        (1), M is the memory block of q
     q′  = layernorm(q_a + dropout(W₁ relu(W₂ q_a)))                         (2)
 
-Outputs are a softmax over the values of one channel ("categorical": each channel of a pixel is a place), or a mixture of
-discretised logistics for all channels of a pixel ("logistics": each pixel is a place). An encoder with full
+Outputs are a softmax over the values of one channel ("categorical": each channel of a pixel is a place), or a mixture
+of discretised logistics for all channels of a pixel ("logistics": each pixel is a place). An encoder with full
 self-attention reads a small picture for super-resolution; a class is an embedding that is added at every place.
 """
 
@@ -74,9 +74,7 @@ class ImageTransformerConfig:
     block_size: tuple[Few, Few] = (8, 8)  # 2d: rows and columns of a query block, in pixels
     memory_size: tuple[Margin, Margin] = (8, 4)  # 2d: rows above it and columns on either side, in pixels
     by_mask: bool = False  # local attention through a dense mask: the same results in quadratic cost
-    position: Annotated[str, OneOf(("sinusoidal", "learned"))] = (
-        "sinusoidal"  # half of it for the row, half for the column
-    )
+    position: Annotated[str, OneOf(("sinusoidal", "learned"))] = "sinusoidal"  # one half for rows, one for columns
     class_conditional: bool = False  # whether the class of a picture is known
     small_size: Natural = 0  # super-resolution: side of the small picture that is known; 0: nothing is known
     encoder_layers: Few = 4  # super-resolution: layers that read the small picture
@@ -251,7 +249,7 @@ class ImageTransformer(nn.Module):
         return shown
 
     def _embedded(self, values: Tensor, places: Tensor) -> Tensor:
-        """Embeddings [b n d] of the symbols at these places: of one channel, or the sum over the channels of a pixel."""
+        """Embeddings [b n d] of the symbols at these places: of one channel, or summed over the channels of a pixel."""
         if _is_categorical(self.config):
             first = self.first_ids[self.order[places] % self.config.channels].unsqueeze(-1)
         else:
@@ -261,7 +259,8 @@ class ImageTransformer(nn.Module):
 
     def _nats(self, outputs: Tensor, values: Tensor) -> Tensor:
         if _is_categorical(self.config):
-            losses = F.cross_entropy(outputs.float().flatten(0, 1), values.flatten(), reduction="none")
+            logits = outputs.to(torch.promote_types(outputs.dtype, torch.float32))
+            losses = F.cross_entropy(logits.flatten(0, 1), values.flatten(), reduction="none")
             return losses.view(values.shape[:2])
         return -logistic_mixture_log_prob(outputs, values, levels=self.config.levels)
 
@@ -281,7 +280,7 @@ class ImageTransformer(nn.Module):
         cached: bool = True,
         progress: Step | None = None,
     ) -> Int[Tensor, "b c h w"]:
-        """Draws pictures, place after place. The first `known` places are taken from `images`: the others complete them.
+        """Draws pictures, place after place. The first `known` places are taken from `images`, and the rest is drawn.
 
         Keys and values of earlier places are kept; with `cached=False` every place computes all of them anew, for
         comparison. `temperature` below 1 makes likely values likelier.
@@ -334,7 +333,7 @@ class ImageTransformer(nn.Module):
         config = self.config
         if _is_categorical(config):
             layer = nn.Linear(config.dim, config.levels)
-            nn.init.normal_(layer.weight, std=config.dim**-0.5)
+            nn.init.normal_(layer.weight, std=0.1 * config.dim**-0.5)
             nn.init.zeros_(layer.bias)
             return layer
         layer = nn.Linear(config.dim, mixture_width(config.channels, config.mixtures))

@@ -1,8 +1,9 @@
 """Discretised mixtures of logistics (Salimans et al. 2017, PixelCNN++): a distribution of a whole pixel.
 
 A component k has for each channel c a mean and a scale. The mean of a channel moves with the true values of the
-channels before it: m_G + α R, m_B + β R + γ G, with α, β, γ = tanh(…). Values 0 … levels − 1 lie evenly from −1 to 1; each has the
-probability of its bin, and the first and the last bin reach to −∞ and +∞. So the probabilities of all values sum to 1.
+channels before it: m_G + α R, m_B + β R + γ G, with α, β, γ = tanh(…). Values 0 … levels − 1 lie evenly from −1 to 1;
+each has the probability of its bin, and the first and the last bin reach to −∞ and +∞. So the probabilities of all
+values sum to 1.
 """
 
 import math
