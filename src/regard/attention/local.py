@@ -85,9 +85,9 @@ class Local1D(Local):
             return causal(query, keys, values)
         first = causal(*(side[..., :head, :] for side in (query, keys, values)))
         missing = -length % self.block  # places after the end, which no real place sees
-        blocks = F.pad(query[..., head:, :], (0, 0, 0, missing)).unflatten(-2, (-1, self.block))
+        blocks = _lengthened(query[..., head:, :], missing).unflatten(-2, (-1, self.block))
         size, start = self.memory + self.block, head - self.memory
-        windows = [F.pad(side[..., start:, :], (0, 0, 0, missing)) for side in (keys, values)]
+        windows = [_lengthened(side[..., start:, :], missing) for side in (keys, values)]
         sides = [blocks, *(side.unfold(-2, size, self.block).mT for side in windows)]  # [*b m l d]
         rest = _before_heads(causal(*map(_before_heads, sides))).flatten(-3, -2)
         return torch.cat([first, rest[..., : length - head, :]], -2)
@@ -215,6 +215,10 @@ class LocalSelfAttention(nn.Module):
 
 def _projections(inner: MultiHead) -> tuple[nn.Module, nn.Module, nn.Module]:
     return inner.to_query, inner.to_keys, inner.to_values
+
+
+def _lengthened(side: Tensor, missing: int) -> Tensor:
+    return F.pad(side, (0, 0, 0, missing)) if missing else side
 
 
 def _before_heads(blocks: Tensor) -> Tensor:

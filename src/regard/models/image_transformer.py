@@ -36,6 +36,7 @@ from regard.attention import (
 )
 from regard.base import ConfigError, ShapeError, check_settings
 from regard.base.ranges import Count, Few, Margin, Natural, OneOf, Range, Share, Width
+from regard.kernels.derivatives import without_autocast
 from regard.nn import (
     Dropout,
     EncoderLayer,
@@ -199,8 +200,7 @@ class ImageTransformer(nn.Module):
         x = self._inputs(values, condition)
         for layer, memory in zip(self.layers, condition.memories, strict=True):
             x = layer(x, memory)
-        outputs: Tensor = self.to_output(self.last_norm(x))
-        return outputs
+        return self._last(x)
 
     def values_of(self, images: Shaped[Tensor, "b c h w"]) -> Int[Tensor, "b n c"]:
         """The values at each place, in the order of generation: one channel, or all channels of a pixel."""
@@ -256,6 +256,16 @@ class ImageTransformer(nn.Module):
             first = self.first_ids
         embedded: Tensor = self.symbols(values + first).sum(-2)
         return embedded
+
+    def _last(self, x: Tensor) -> Tensor:
+        """Logits of values, or parameters of mixtures: these in float32 or better, since a bin is 1/128 wide."""
+        x = self.last_norm(x)
+        if _is_categorical(self.config):
+            logits: Tensor = self.to_output(x)
+            return logits
+        dtype = torch.promote_types(x.dtype, torch.float32)
+        with without_autocast(x.device):
+            return F.linear(x.to(dtype), self.to_output.weight.to(dtype), self.to_output.bias.to(dtype))
 
     def _nats(self, outputs: Tensor, values: Tensor) -> Tensor:
         if _is_categorical(self.config):
@@ -315,8 +325,7 @@ class ImageTransformer(nn.Module):
         x = self.dropout(x)
         for layer, cache, memory in zip(self._layers(), caches, condition.memories, strict=True):
             x = layer(x, memory, cache, place)
-        outputs: Tensor = self.to_output(self.last_norm(x))
-        return outputs.squeeze(1)
+        return self._last(x).squeeze(1)
 
     def _draw(self, outputs: Tensor, temperature: float, generator: torch.Generator | None) -> Tensor:
         """Values [b c] at one place."""
