@@ -185,7 +185,7 @@ class ImageTransformer(nn.Module):
         self,
         images: Shaped[Tensor, "b c h w"],
         classes: Int[Tensor, " b"] | None = None,
-        small: Shaped[Tensor, "b c s s"] | None = None,
+        small: Shaped[Tensor, "b c r r"] | None = None,
     ) -> Float[Tensor, "b n"]:
         """−log p of what is at each place, in nats, in the order of generation; their sum is that of the picture.
 
@@ -195,14 +195,14 @@ class ImageTransformer(nn.Module):
         values = self.values_of(images)
         return self._nats(self.outputs(values, self.condition(classes, small, len(images))), values)
 
-    def outputs(self, values: Int[Tensor, "b n c"], condition: Condition) -> Float[Tensor, "b n p"]:
+    def outputs(self, values: Int[Tensor, "b n s"], condition: Condition) -> Float[Tensor, "b n p"]:
         """Logits of values, or parameters of mixtures, at all places of pictures that are known."""
         x = self._inputs(values, condition)
         for layer, memory in zip(self.layers, condition.memories, strict=True):
             x = layer(x, memory)
         return self._last(x)
 
-    def values_of(self, images: Shaped[Tensor, "b c h w"]) -> Int[Tensor, "b n c"]:
+    def values_of(self, images: Shaped[Tensor, "b c h w"]) -> Int[Tensor, "b n s"]:
         """The values at each place, in the order of generation: one channel, or all channels of a pixel."""
         config = self.config
         wanted = [config.channels, config.image_size, config.image_size]
@@ -212,7 +212,7 @@ class ImageTransformer(nn.Module):
         places = pixels.flatten(1).unsqueeze(-1) if _is_categorical(config) else pixels.flatten(1, 2)
         return places.index_select(1, self.order)
 
-    def images_of(self, values: Int[Tensor, "b n c"]) -> Int[Tensor, "b c h w"]:
+    def images_of(self, values: Int[Tensor, "b n s"]) -> Int[Tensor, "b c h w"]:
         """The pictures whose places have these values: the inverse of `values_of`."""
         side = self.config.image_size
         return values.index_select(1, self.back).reshape(len(values), side, side, -1).permute(0, 3, 1, 2)
@@ -282,7 +282,7 @@ class ImageTransformer(nn.Module):
         batch: int,
         *,
         classes: Int[Tensor, " b"] | None = None,
-        small: Shaped[Tensor, "b c s s"] | None = None,
+        small: Shaped[Tensor, "b c r r"] | None = None,
         images: Shaped[Tensor, "b c h w"] | None = None,
         known: int = 0,
         temperature: float = 1.0,

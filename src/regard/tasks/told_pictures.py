@@ -70,7 +70,7 @@ class ToldPictures:
     def splits(self) -> dict[str, Pictures]:
         """Train, valid and test pictures by name, read when they are first asked for."""
         if self.config.folder is not None:
-            return read_picture_folder(followed(self.config.folder), self.config.side)
+            return read_picture_folder(followed(self.config.folder, cure="name it again by --source"), self.config.side)
         splits: dict[str, Pictures] = DATASETS[self.config.dataset].read()
         return splits
 
