@@ -96,7 +96,9 @@ def test_rows_and_the_last_queries_of_a_mask() -> None:
         rows = torch.tensor([length - 1, 0])
         assert mask.dense(length, length, rows=rows).equal(whole[rows])
         assert mask.dense(1, length).equal(whole[-1:])  # one query is the last place
-    with pytest.raises(ShapeError, match="places do not fit the grid of local attention: got 9 keys; expected at most 8"):
+    with pytest.raises(
+        ShapeError, match="places do not fit the grid of local attention: got 9 keys; expected at most 8"
+    ):
         Local2D((2, 4), (1, 2), (1, 1)).mask().dense(9, 9)
 
 

@@ -72,7 +72,9 @@ def write_parts(folder: Path) -> None:
         elif number == 1:
             np.savez_compressed(folder / f"{name}.npz", images=images)
         else:
-            (folder / f"{name}_part1.webp").write_bytes(encoded(tiles(images[:4], 2), "WEBP", lossless=True, exact=True))
+            (folder / f"{name}_part1.webp").write_bytes(
+                encoded(tiles(images[:4], 2), "WEBP", lossless=True, exact=True)
+            )
             (folder / f"{name}_part2.png").write_bytes(encoded(tiles(images[4:], 2), "PNG"))
     np.savez(folder / "labels.npz", **{split: np.array(labels, np.uint8) for split, labels in LABELS.items()})
 
@@ -126,7 +128,9 @@ def test_pixels_of_a_jpeg_are_refused(folder: Path) -> None:
         part.unlink()
     decoded = Image.open(io.BytesIO(sheet))
     decoded.save(folder / "test_batch.png")
-    with pytest.raises(ConfigError, match=r"the pixels of test_batch are not the published ones.*do not use JPEG copies"):
+    with pytest.raises(
+        ConfigError, match=r"the pixels of test_batch are not the published ones.*do not use JPEG copies"
+    ):
         cifar10_lossless()
 
 
