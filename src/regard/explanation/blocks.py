@@ -10,7 +10,7 @@ from regard.base import ConfigError, ShapeError
 from regard.explanation.explanation import Explanation
 from regard.explanation.places import Places
 from regard.explanation.svg import SVG
-from regard.explanation.values import as_numbers
+from regard.explanation.values import as_labels, as_numbers, as_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,9 @@ class Blocks(Explanation):
     title: str = ""
 
     def __post_init__(self) -> None:
-        places = Places(self.image, self.weights, labels=self.labels, points=self.points, title=self.title)
+        labels, title = as_labels("labels", self.labels), as_text("the title of blocks", self.title)
+        points = as_numbers("points", self.points, {2: "[n 2]: row and column of each pixel"})
+        places = Places(self.image, self.weights, labels=labels, points=points, title=title)
         seen = as_numbers("seen places", self.seen, {3: "[n i j]: a grid for each of n"})
         if seen.shape != places.weights.shape:
             got, expected = f"shape {list(seen.shape)}", list(places.weights.shape)
