@@ -42,8 +42,9 @@ def test_a_uniform_guess_costs_eight_bits() -> None:
 def test_bits_are_those_of_every_place_and_picture() -> None:
     """Batches of an evaluation do not matter, rows of the chart sum to the figure, and the loss is the same number."""
     task, model = built()
+    task.splits = {**task.splits, "test": task.splits["test"].take(slice(0, 70))}  # a full batch, and a part of one
     test = task.splits["test"]
-    nats = torch.stack([model.eval()(image.unsqueeze(0))[0] for image in test.images]).double()
+    nats = torch.cat([model.eval()(test.images[rows]) for rows in torch.arange(70).split(9)]).double()
     exact = (nats.sum() / math.log(2) / len(nats) / 192).item()
     evaluation = task.evaluate(model, "test", full=True)
     assert evaluation.figures["bits"] == pytest.approx(exact, abs=1e-5)

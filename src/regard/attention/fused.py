@@ -75,7 +75,7 @@ def _fused_dot(sides: list[Tensor], extra: Tensor | None, causal: bool, scale: f
         added = extra if bias is None else bias
         query, keys, values = (as_fused_kernels_read(x) for x in (query, keys, values))
         added = None if added is None else as_fused_kernels_read(added)
-        added = causal_lower_right(num_queries, num_keys) if lower_right else added  # type: ignore[no-untyped-call]
+        added = causal_lower_right(num_queries, num_keys) if lower_right else added
         with without_autocast(query.device):
             return F.scaled_dot_product_attention(
                 query,

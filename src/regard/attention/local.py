@@ -85,7 +85,7 @@ class Local1D(Local):
             return causal(query, keys, values)
         first = causal(*(side[..., :head, :] for side in (query, keys, values)))
         missing = -length % self.block  # places after the end, which no real place sees
-        blocks = _lengthened(query[..., head:, :], missing).unflatten(-2, (-1, self.block))
+        blocks = _cut(_lengthened(query[..., head:, :], missing), self.block)
         size, start = self.memory + self.block, head - self.memory
         windows = [_lengthened(side[..., start:, :], missing) for side in (keys, values)]
         sides = [blocks, *(side.unfold(-2, size, self.block).mT for side in windows)]  # [*b m l d]
@@ -147,11 +147,13 @@ class Local2D(Local):
             expected = f"{self.size[0]} × {self.size[1]}"
             raise ShapeError("places do not fill the grid of local attention", got=length, expected=expected)
         kinds, back = _kinds(self, query.device)
-        blocks = [side.unflatten(-2, (-1, own)) for side in (query, keys, values)]  # [*b m l d]
+        blocks = [_cut(side, own) for side in (query, keys, values)]  # [*b m l d]
         contexts = []
         for numbers, seen in kinds:
             asking, *owned = (side.index_select(-3, numbers) for side in blocks)
-            remembered = (side.index_select(-2, seen.flatten()).unflatten(-2, seen.shape) for side in (keys, values))
+            remembered = (
+                _cut(side.index_select(-2, seen.flatten()), seen.shape[1], len(numbers)) for side in (keys, values)
+            )
             sides = [torch.cat([far, near], -2) for far, near in zip(remembered, owned, strict=True)]
             contexts.append(_before_heads(causal(*map(_before_heads, (asking, *sides)))))
         return torch.cat(contexts, -3).index_select(-3, back).flatten(-3, -2)
@@ -215,6 +217,11 @@ class LocalSelfAttention(nn.Module):
 
 def _projections(inner: MultiHead) -> tuple[nn.Module, nn.Module, nn.Module]:
     return inner.to_query, inner.to_keys, inner.to_values
+
+
+def _cut(side: Tensor, size: int, count: int = -1) -> Tensor:
+    """[*b (m l) d] → [*b m l d]: blocks of `size` places, `count` of them."""
+    return side.reshape(*side.shape[:-2], count, size, side.shape[-1])
 
 
 def _lengthened(side: Tensor, missing: int) -> Tensor:

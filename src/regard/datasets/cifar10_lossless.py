@@ -93,7 +93,7 @@ def _reader() -> tuple[Callable[[str], Bytes], dict[str, ndarray]]:
 
 def _pixels(images: Tensor) -> list[Bytes]:
     """Pictures [n 3 32 32] as the bytes of batches."""
-    return [chunk.permute(0, 2, 3, 1).contiguous().numpy() for chunk in images.split(SIZE)]
+    return [chunk.permute(0, 2, 3, 1).contiguous().numpy() for chunk in torch.split(images, SIZE)]
 
 
 def _parts(folder: Path, name: str) -> list[Path]:

@@ -10,8 +10,8 @@ from numpy import ndarray
 
 from regard.base import ShapeError
 from regard.explanation.explanation import Explanation
-from regard.explanation.png import to_png
-from regard.explanation.svg import data_address, text
+from regard.explanation.png import data_address, to_png
+from regard.explanation.svg import text
 from regard.explanation.values import as_image, as_labels, as_text, as_whole
 
 _SIDE = 96  # pixels of a page that a picture is wide or high

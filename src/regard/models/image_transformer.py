@@ -125,10 +125,8 @@ class ImageTransformerLayer(nn.Module):
         )
         self.cross = MultiHead(dim, num_heads=heads, attention=_attention(config)) if config.small_size else None
         self.feed = FeedForward(dim, config.hidden_dim, dropout=config.dropout)
-        self.around_inner, self.around_cross, self.around_feed = (
-            Residual(dim, dropout=config.dropout, pre_norm=config.pre_norm) if used else nn.Identity()
-            for used in (True, self.cross is not None, True)
-        )
+        self.around_inner, self.around_feed = _residual(config), _residual(config)
+        self.around_cross = None if self.cross is None else _residual(config)
 
     def forward(
         self, x: Float[Tensor, "b n d"], memory: Memory | None, cache: PlaceCache | None = None, place: int = 0
@@ -136,7 +134,7 @@ class ImageTransformerLayer(nn.Module):
         """All places at once; with a cache, the one place of this number."""
         inside: Tensor = self.around_inner.enter(x)
         x = self.around_inner.leave(x, self.inner(inside) if cache is None else self.inner.step(inside, cache, place))
-        if self.cross is not None:
+        if self.cross is not None and self.around_cross is not None:
             x = self.around_cross.leave(x, self.cross(self.around_cross.enter(x), memory).context)
         result: Tensor = self.around_feed.leave(x, self.feed(self.around_feed.enter(x)))
         return result
@@ -400,6 +398,10 @@ def _attention(config: ImageTransformerConfig) -> Attention:
     return build_attention(
         config.score, config.align, query_dim=width, key_dim=width, hidden_dim=width, dropout=config.attention_dropout
     )
+
+
+def _residual(config: ImageTransformerConfig) -> Residual:
+    return Residual(config.dim, dropout=config.dropout, pre_norm=config.pre_norm)
 
 
 def _is_categorical(config: ImageTransformerConfig) -> bool:

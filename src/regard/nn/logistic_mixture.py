@@ -88,8 +88,10 @@ def to_scale(values: Tensor, levels: int, like: Tensor) -> Tensor:
 def _split(parameters: Tensor, channels: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Logits [*b k], means [*b k c], log-scales [*b k c] and coefficients [*b k c(c − 1)/2], float32 or better."""
     size = 1 + 2 * channels + channels * (channels - 1) // 2
-    wide = parameters.to(torch.promote_types(parameters.dtype, torch.float32)).unflatten(-1, (-1, size))
-    logits, means, log_scales, coefficients = wide.split([1, channels, channels, size - 1 - 2 * channels], -1)
+    wide = parameters.to(torch.promote_types(parameters.dtype, torch.float32))
+    wide = wide.reshape(*parameters.shape[:-1], -1, size)
+    sizes = [1, channels, channels, size - 1 - 2 * channels]
+    logits, means, log_scales, coefficients = torch.split(wide, sizes, -1)
     return logits.squeeze(-1), means, log_scales.clamp(min=LOWEST), torch.tanh(coefficients)
 
 

@@ -103,7 +103,8 @@ class PictureGeneration(ToldPictures, StoredTask):
             side = self.facts.image_size
             measured = f"−log₂ p of {count:,} pictures at all places, by {self.dimensions:,} numbers each"
             places = torch.stack(by_place).sum(0) / count  # in the order of generation
-            in_raster = places[model.back] if isinstance(getattr(model, "back", None), Tensor) else places
+            back = getattr(model, "back", None)
+            in_raster = places[back] if isinstance(back, Tensor) else places
             details = {
                 "split": split,
                 "count": count,
