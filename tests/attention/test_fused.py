@@ -165,8 +165,8 @@ def test_causal_attention_to_more_keys_needs_no_mask_where_a_kernel_does_without
         asked_for.append((queries, keys))
         return rule(queries, keys)
 
-    rule = fused.causal_lower_right
-    monkeypatch.setattr(fused, "causal_lower_right", spy)
+    rule = fused._lower_right
+    monkeypatch.setattr(fused, "_lower_right", spy)
     assert not fused._reads_lower_right(4, 7, torch.bfloat16, torch.device("cpu"))
     cuda = torch.device("cuda")
     asked = [(4, 7, torch.bfloat16), (7, 4, torch.bfloat16), (1, 7, torch.bfloat16), (4, 7, torch.float32)]

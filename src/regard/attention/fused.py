@@ -7,7 +7,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.nn.attention.bias import causal_lower_right
 
 from regard.align import Softmax
 from regard.attention.mask import Mask, fit
@@ -61,6 +60,14 @@ def _reads_lower_right(num_queries: int, num_keys: int, dtype: torch.dtype, devi
     return device.type == "cuda" and half and not torch.compiler.is_compiling() and 1 < num_queries < num_keys
 
 
+def _lower_right(num_queries: int, num_keys: int) -> Tensor:
+    """torch's rule that hides later keys, where the last query sees all of them: no tensor of pairs is behind it."""
+    from torch.nn.attention.bias import causal_lower_right  # which brings 900 modules with it
+
+    rule: Tensor = causal_lower_right(num_queries, num_keys)
+    return rule
+
+
 def _fused_dot(sides: list[Tensor], extra: Tensor | None, causal: bool, scale: float, dropout: float) -> Tensor:
     """torch's kernel, on tensors [b h q d], [b h k d], [b h k v], with a mask or a bias.
 
@@ -75,7 +82,7 @@ def _fused_dot(sides: list[Tensor], extra: Tensor | None, causal: bool, scale: f
         added = extra if bias is None else bias
         query, keys, values = (as_fused_kernels_read(x) for x in (query, keys, values))
         added = None if added is None else as_fused_kernels_read(added)
-        added = causal_lower_right(num_queries, num_keys) if lower_right else added
+        added = _lower_right(num_queries, num_keys) if lower_right else added
         with without_autocast(query.device):
             return F.scaled_dot_product_attention(
                 query,

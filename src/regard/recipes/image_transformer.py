@@ -11,8 +11,8 @@ from regard.tasks import PictureGenerationConfig
 from regard.train import Train
 
 TRAIN = Train(
-    steps=10_000, lr=8e-4, betas=(0.9, 0.95), schedule="cosine", warmup=500, precision="pure_bfloat16", capture=True,
-    ema=0.999, log_every=100, evaluate_every=2500, save_every=5000, keep=1,
+    steps=12_000, lr=8e-4, betas=(0.9, 0.95), schedule="cosine", warmup=500, precision="pure_bfloat16", capture=True,
+    ema=0.999, log_every=100, evaluate_every=3000, save_every=6000, keep=1,
 )  # fmt: skip
 
 
@@ -104,7 +104,7 @@ def cifar10_super_resolution() -> Recipe:
     return replace(
         recipe,
         task=replace(recipe.task, told="small"),
-        train=replace(TRAIN, steps=6000, evaluate_every=1500, save_every=3000),
+        train=replace(TRAIN, steps=8000, evaluate_every=2000, save_every=4000),
         note="pictures of 32×32 from 8×8, a softmax for each channel",
         published="",
     )
