@@ -251,7 +251,7 @@ def names_in(path: Path) -> set[str]:
 
 def test_every_benchmark_has_a_gate() -> None:
     timed = [path for path in BENCHMARKS.glob("*.py") if path.stem != "timing" and names_in(path) & CLOCKS]
-    assert len(timed) == 12
+    assert len(timed) == 13
     assert [path.name for path in timed if not {"check_results", "judge_results"} & names_in(path)] == []
 
 
@@ -385,6 +385,20 @@ def test_graph_attention_in_plain_operations_passes_and_a_wrong_one_does_not(
     monkeypatch.setattr(benchmark, "ways_here", lambda device: ["regard, plain", "regard, fused"])
     monkeypatch.setattr(benchmark, "our_layer", wrong)
     assert [*benchmark.gate(torch.device("cpu"), small=True)] == ["regard, fused"]
+
+
+def test_local_attention_in_blocks_passes_and_a_wrong_one_does_not(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    benchmark = load("local_gpu")
+    assert benchmark.gate(torch.device("cpu"), small=True) == {}
+    right = benchmark.ways
+
+    def wrong(local: Any, places: int, device: torch.device) -> dict[str, Any]:
+        ways = right(local, places, device)
+        shorter = benchmark.Local1D(8, 0)  # blocks that do not see the block before
+        return {**ways, "blocks": lambda q, k, v: shorter.attend(q, k, v, benchmark.causal)}
+
+    monkeypatch.setattr(benchmark, "ways", wrong)
+    assert [*benchmark.gate(torch.device("cpu"), small=True)] == ["blocks"]
 
 
 def test_searches_must_agree_on_95_per_cent(load: Load) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard import Attention, Mask, MultiHead, api, attend, trace
 from regard.align import Align, Entmax, Hard, Normalize, Share, Softmax, Sparsemax, TopK
-from regard.attention import ALiBi, Cache, EdgeAttention, Relative, Rotary
+from regard.attention import ALiBi, Cache, EdgeAttention, Local, Local1D, Local2D, Relative, Rotary
 from regard.recipes import RECIPES
 from regard.score import Cosine, Dot, Edges, General, GraphAdditive, ScaledDot, Score
 from regard.train import Train, World
@@ -172,6 +172,57 @@ def test_a_captured_training_with_a_memory_is_an_eager_one(cutoffs: tuple[int, .
     )
     for name, tensor in eager.module.state_dict().items():
         torch.testing.assert_close(captured.module.state_dict()[name], tensor, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("queries", [2, 7, 64, 256])
+def test_more_keys_than_queries_are_causal_without_a_mask(queries: int, dtype: torch.dtype) -> None:
+    """The last query sees all keys: outputs and gradients against float64, in the types that have a kernel for it."""
+    torch.manual_seed(0)
+    sides = [torch.randn(6, 4, n, 64, device="cuda", dtype=dtype, requires_grad=True) for n in (queries, 512, 512)]
+    grad = torch.randn(6, 4, queries, 64, device="cuda", dtype=dtype)
+    exact_sides = [side.detach().double().requires_grad_() for side in sides]
+    exact = attend(*exact_sides, mask=Mask.causal(), need_weights=False, impl="reference").context
+    exact_grads = torch.autograd.grad(exact, exact_sides, grad.double())
+    errors = {}
+    for impl in ("reference", "sdpa"):
+        out = attend(*sides, mask=Mask.causal(), need_weights=False, impl=impl).context
+        grads = torch.autograd.grad(out, sides, grad)
+        pairs = zip((out, *grads), (exact, *exact_grads), strict=True)
+        errors[impl] = [(a.double() - b).norm().item() / b.norm().item() for a, b in pairs]
+    for ours, eager in zip(errors["sdpa"], errors["reference"], strict=True):
+        assert ours <= 2 * eager + 2 * torch.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("local", [Local1D(32, 32), Local1D(32, 80), Local2D((16, 24), (8, 8), (8, 4))], ids=str)
+def test_local_attention_in_blocks_equals_the_mask(local: Local) -> None:
+    torch.manual_seed(0)
+    for dtype, tolerance in ((torch.float64, 1e-10), (torch.bfloat16, 0.03)):
+        sides = [torch.randn(2, 4, 384, 64, device="cuda", dtype=dtype, requires_grad=True) for _ in range(3)]
+        exact_sides = [side.detach().double().requires_grad_() for side in sides]
+        exact = attend(*exact_sides, mask=local.mask(), need_weights=False, impl="reference").context
+        out = local.attend(*sides, lambda q, k, v: attend(q, k, v, mask=Mask.causal(), need_weights=False).context)
+        theirs = torch.autograd.grad(exact.square().sum(), exact_sides)
+        ours = torch.autograd.grad(out.square().sum(), sides)
+        for mine, other in zip((out, *ours), (exact, *theirs), strict=True):
+            assert (mine.double() - other).norm() <= tolerance * other.norm()
+
+
+@pytest.mark.parametrize("settings", [{}, {"output": "logistics"}, {"local": "2d", "block_size": (4, 4)}], ids=str)
+def test_a_captured_training_of_pictures_is_an_eager_one(settings: dict[str, object], tmp_path: Path) -> None:
+    recipe = RECIPES["image_transformer/smoke_super_resolution"]()
+    recipe = replace(recipe, model=replace(recipe.model, **settings))
+    train = Train(steps=8, lr=1e-3, log_every=4, evaluate_every=8, save_every=8, keep=1)
+    world = World(device=torch.device("cuda"))
+    eager, captured = (
+        api.train(replace(recipe, train=replace(train, capture=capture)), tmp_path / str(capture), world=world)
+        for capture in (False, True)
+    )
+    for name, tensor in eager.module.state_dict().items():
+        torch.testing.assert_close(captured.module.state_dict()[name], tensor, rtol=1e-3, atol=1e-3)
+    half = replace(train, capture=True, precision="pure_bfloat16")
+    bits = api.train(replace(recipe, train=half), tmp_path / "half", world=world).evaluate("valid").figures["bits"]
+    assert abs(bits - eager.evaluate("valid").figures["bits"]) < 0.2
 
 
 def test_masks_do_not_break_a_captured_graph() -> None:

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from regard.align import Softmax
-from regard.attention import Attention, Mask, MultiHead, attend
+from regard.attention import Attention, Mask, MultiHead, attend, fused
 from regard.base import MaskError
 from regard.score import Additive, Concat, Projected, ScaledDot, Score
 
@@ -151,3 +151,33 @@ def test_a_mask_has_all_its_keys_where_a_kernel_reads_them(
     assert [mask.shape[-1] for mask in given] == [K]
     assert given[0].ndim == 4
     assert_close(found, attend(query, keys, values, mask=MASKS[name], impl="reference").context)
+
+
+def test_causal_attention_to_more_keys_needs_no_mask_where_a_kernel_does_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As in half precision on a GPU: torch gets a rule in place of a tensor; first and second derivatives agree."""
+    torch.manual_seed(0)
+    sides = [torch.randn(2, 3, n, 4, dtype=torch.float64, requires_grad=True) for n in (4, 7, 7)]
+    asked_for: list[tuple[int, int]] = []
+
+    def spy(queries: int, keys: int) -> Tensor:
+        asked_for.append((queries, keys))
+        return rule(queries, keys)
+
+    rule = fused._lower_right
+    monkeypatch.setattr(fused, "_lower_right", spy)
+    assert not fused._reads_lower_right(4, 7, torch.bfloat16, torch.device("cpu"))
+    cuda = torch.device("cuda")
+    asked = [(4, 7, torch.bfloat16), (7, 4, torch.bfloat16), (1, 7, torch.bfloat16), (4, 7, torch.float32)]
+    assert [fused._reads_lower_right(*sizes, cuda) for sizes in asked] == [True, False, False, False]
+    monkeypatch.setattr(fused, "_reads_lower_right", lambda queries, keys, *_: 1 < queries < keys)
+    results = []
+    for impl in ("sdpa", "reference"):
+        context = attend(*sides, mask=Mask.causal(), need_weights=False, impl=impl).context
+        first = torch.autograd.grad(context.square().sum(), sides, create_graph=True)
+        second = torch.autograd.grad(sum(grad.square().sum() for grad in first), sides)
+        results.append((context, *first, *second))
+    assert asked_for == [(4, 7)]
+    for ours, theirs in zip(*results, strict=True):
+        assert_close(ours, theirs)

@@ -10,6 +10,7 @@ from sizes import TASK, WORDS, few_pictures, few_texts, seeing, small
 
 from regard.base import ConfigError, RegardError, from_json, to_json
 from regard.data import Codec, TextUnits, Vocabulary, WordCodec, collate
+from regard.data.pictures import Facts as PictureFacts
 from regard.models import MODELS
 from regard.recipes import (
     RECIPES,
@@ -28,6 +29,7 @@ from regard.tasks import (
     CaptioningConfig,
     LanguageModelling,
     NodeClassification,
+    PictureGeneration,
     QuestionAnswering,
     Search,
     Translation,
@@ -94,6 +96,10 @@ def test_settings_survive_a_folder(name: str, tmp_path: Path) -> None:
         facts = Facts(("a", "b"), 3)
         save_recipe(tmp_path, recipe, NodeClassification(recipe.task, facts))
         assert load_task(tmp_path, recipe).facts == facts
+    elif TASK[name] == "picture_generation":
+        pictures = PictureFacts(("a", "b"), 1, 3, 32)
+        save_recipe(tmp_path, recipe, PictureGeneration(recipe.task, facts=pictures))
+        assert load_task(tmp_path, recipe).facts == pictures
     elif TASK[name] == "captioning":
         words = Vocabulary(["a"])
         save_recipe(tmp_path, recipe, Captioning(recipe.task, vocabulary=words, encoder=object()))

@@ -3,6 +3,7 @@
 from regard.attention.attention import Attention, attend
 from regard.attention.dispatch import IMPLEMENTATIONS, Call, reasons_against
 from regard.attention.edges import EdgeAttention, attend_edges
+from regard.attention.local import Local, Local1D, Local2D, LocalSelfAttention, PlaceCache
 from regard.attention.lookup import Found, lookup
 from regard.attention.mask import Mask
 from regard.attention.multihead import MultiHead
@@ -42,9 +43,14 @@ __all__ = [
     "EdgeList",
     "Found",
     "Learned",
+    "Local",
+    "Local1D",
+    "Local2D",
+    "LocalSelfAttention",
     "Mask",
     "Memory",
     "MultiHead",
+    "PlaceCache",
     "Position",
     "Positioned",
     "Record",

@@ -43,26 +43,55 @@ def sdpa(
     scaled_bias = None if bias is None or align.temperature == 1.0 else to_float32(bias)
     dtype = common_type(query, keys, values, bias, scaled_bias)
     shape = (*lead, num_queries, num_keys)
-    extra, empty = (None, None) if causal else _additive(mask, bias, shape, dtype, query.device, align)
+    lower_right = wish and _reads_lower_right(num_queries, num_keys, dtype, query.device)
+    no_tensor = causal or lower_right
+    extra, empty = (None, None) if no_tensor else _additive(mask, bias, shape, dtype, query.device, align)
     four = _four_axes(lead)
     sides = [x.to(dtype).expand(*lead, -1, -1).reshape(*four, *x.shape[-2:]) for x in (query, keys, values)]
     extra = None if extra is None else _reshape_mask(extra, lead, four, num_keys)
-    context = _fused_dot(sides, extra, causal, scale, dropout)
+    context = _fused_dot(sides, extra, no_tensor, scale, dropout)
     context = context.reshape(*lead, num_queries, values.shape[-1]).to(values.dtype)
     return context if empty is None else context.masked_fill(empty, 0.0)
 
 
+def _reads_lower_right(num_queries: int, num_keys: int, dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether torch has a kernel that hides later keys without a mask where there are more keys than queries."""
+    half = dtype in (torch.bfloat16, torch.float16)
+    return device.type == "cuda" and half and not torch.compiler.is_compiling() and 1 < num_queries < num_keys
+
+
+def _lower_right(num_queries: int, num_keys: int) -> Tensor:
+    """torch's rule that hides later keys, where the last query sees all of them: no tensor of pairs is behind it."""
+    from torch.nn.attention.bias import causal_lower_right  # which brings 900 modules with it
+
+    rule: Tensor = causal_lower_right(num_queries, num_keys)
+    return rule
+
+
 def _fused_dot(sides: list[Tensor], extra: Tensor | None, causal: bool, scale: float, dropout: float) -> Tensor:
-    """torch's kernel, on tensors [b h q d], [b h k d], [b h k v], with a mask or a bias."""
+    """torch's kernel, on tensors [b h q d], [b h k d], [b h k v], with a mask or a bias.
+
+    `causal` hides later keys, and the last query sees all of them, however many there are.
+    """
     is_bias = extra is not None and extra.dtype != torch.bool
+    num_queries, num_keys = sides[0].shape[-2], sides[1].shape[-2]
+    lower_right = True if causal and num_queries != num_keys else False  # noqa: SIM210 - as in `sdpa`
+    square = causal and not lower_right
 
     def fast(query: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None = None) -> Tensor:
         added = extra if bias is None else bias
         query, keys, values = (as_fused_kernels_read(x) for x in (query, keys, values))
         added = None if added is None else as_fused_kernels_read(added)
+        added = _lower_right(num_queries, num_keys) if lower_right else added
         with without_autocast(query.device):
             return F.scaled_dot_product_attention(
-                query, keys, values, attn_mask=added, dropout_p=dropout, is_causal=causal, scale=scale
+                query,
+                keys,
+                values,
+                attn_mask=added,
+                dropout_p=dropout,
+                is_causal=square,
+                scale=scale,
             )
 
     plain = partial(plain_dot, scale=scale, causal=causal, seen=None if is_bias else extra)

@@ -10,6 +10,7 @@ from regard.data.graphs import Graph, GraphBatches, GraphRows, GraphSplit, read_
 from regard.data.images import Box, fit_box, fit_image, read_image
 from regard.data.labelled import LabelledTexts, hold_out, read_labelled, split_labelled
 from regard.data.parallel import DataError, ParallelText, read_lines, read_parallel, split_by_source
+from regard.data.picture_folder import read_picture_folder
 from regard.data.pictures import Pictures, RowBatches
 from regard.data.sources import Source, listed_sources
 from regard.data.stories import Question, Stories, StoryBatches, encode_stories, read_stories, typed_story
@@ -102,6 +103,7 @@ __all__ = [
     "read_labelled",
     "read_lines",
     "read_parallel",
+    "read_picture_folder",
     "read_stories",
     "read_text",
     "read_word_vectors",

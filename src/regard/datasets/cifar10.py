@@ -154,5 +154,6 @@ DATASET = Dataset(
     splits=("train", "valid", "test"),
     licence=LICENCE,
     sources=SOURCES,
+    exact=False,
     note="60,000 coloured pictures in ten classes",
 )

@@ -26,6 +26,7 @@ class Dataset:
     sources: Mapping[str, Source] = field(default_factory=dict)  # by name; none for what the package holds or makes
     embedded: bool = False  # the package holds it, or makes it
     references: Callable[[str], list[list[str]]] | None = None  # of a held-out split: all translations of each sentence
+    exact: bool = True  # False: its pictures went through JPEG, so bits per dimension cannot be compared
     note: str = ""  # what it is, in a few words
 
     @property

@@ -116,5 +116,6 @@ DATASET = Dataset(
     splits=("train", "valid", "test"),
     licence=LICENCE,
     sources=SOURCES,
+    exact=False,
     note="46,469 house numbers of up to five digits",
 )

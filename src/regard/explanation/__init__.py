@@ -3,9 +3,11 @@
 A task makes them, `regard.viz` draws them, a page embeds them, and a notebook shows them.
 """
 
+from regard.explanation.blocks import Blocks
 from regard.explanation.concepts import Concepts, Neighbour
 from regard.explanation.edges import EdgeWeights
 from regard.explanation.explanation import Explanation
+from regard.explanation.gallery import Gallery
 from regard.explanation.gates import Gates
 from regard.explanation.hops import Hops
 from regard.explanation.matrix import Matrix
@@ -25,13 +27,17 @@ EXPLANATIONS: dict[str, type[Explanation]] = {
     "tape": Tape,
     "shading": Shading,
     "concepts": Concepts,
+    "blocks": Blocks,
+    "gallery": Gallery,
 }
 
 __all__ = [
     "EXPLANATIONS",
+    "Blocks",
     "Concepts",
     "EdgeWeights",
     "Explanation",
+    "Gallery",
     "Gates",
     "Hops",
     "Matrix",

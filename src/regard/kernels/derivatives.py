@@ -168,10 +168,15 @@ def plain_dot(
     seen: Tensor | None = None,
     causal: bool = False,
 ) -> Tensor:
-    """The context [… q d] of scale · q_i·k_j + bias, over the keys that are `seen`."""
+    """The context [… q d] of scale · q_i·k_j + bias, over the keys that are `seen`.
+
+    `causal` hides later keys; the last query sees all of them.
+    """
     query, keys = _wide(query, keys)
     if causal:
-        seen = torch.ones(query.shape[-2], keys.shape[-2], dtype=torch.bool, device=query.device).tril()
+        num_queries, num_keys = query.shape[-2], keys.shape[-2]
+        every = torch.ones(num_queries, num_keys, dtype=torch.bool, device=query.device)
+        seen = every.tril(num_keys - num_queries)
     with without_autocast(query.device):
         scores = query @ keys.mT * scale
         return _mixed(scores if bias is None else scores + bias, values, seen)

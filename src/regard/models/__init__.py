@@ -22,6 +22,12 @@ from regard.models.encoder_decoder import (
 from regard.models.gat import GAT, GATConfig, gat_citations, gat_inductive
 from regard.models.glimpse import Glimpsed
 from regard.models.gnmt import GNMT, GNMTConfig, gnmt_base
+from regard.models.image_transformer import (
+    ImageTransformer,
+    ImageTransformerConfig,
+    image_transformer_cifar10,
+    image_transformer_cifar10_dmol,
+)
 from regard.models.language_model import Continued, LanguageModel
 from regard.models.lstm_language_model import LSTMLanguageModel, LSTMLanguageModelConfig
 from regard.models.lstmn import LSTMN, LSTMNConfig, LSTMNLanguageModel
@@ -166,6 +172,9 @@ MODELS: dict[str, Paper] = {
     "gat": Paper(
         GAT, GATConfig, 2018, "Graph Attention Networks", "https://arxiv.org/abs/1710.10903",
     ),
+    "image_transformer": Paper(
+        ImageTransformer, ImageTransformerConfig, 2018, "Image Transformer", "https://arxiv.org/abs/1802.05751",
+    ),
     "memn2n_language_model": Paper(
         MemN2NLanguageModel, MemN2NLanguageModelConfig, 2015, "End-To-End Memory Networks, the language model",
         "https://arxiv.org/abs/1503.08895",
@@ -202,6 +211,8 @@ __all__ = [
     "GATConfig",
     "GNMTConfig",
     "Glimpsed",
+    "ImageTransformer",
+    "ImageTransformerConfig",
     "LSTMLanguageModel",
     "LSTMLanguageModelConfig",
     "LSTMNConfig",
@@ -249,6 +260,8 @@ __all__ = [
     "gat_citations",
     "gat_inductive",
     "gnmt_base",
+    "image_transformer_cifar10",
+    "image_transformer_cifar10_dmol",
     "lstmn_pairs",
     "lstmn_sentiment",
     "luong_global",

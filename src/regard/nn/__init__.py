@@ -5,6 +5,7 @@ from regard.nn.attentions import build_attention
 from regard.nn.dropout import Dropout
 from regard.nn.efficientnet import Backbone, EfficientNetLite0, Encoder, Features, Patches, efficientnet_lite0
 from regard.nn.evaluating import device_of, evaluating
+from regard.nn.logistic_mixture import logistic_mixture_log_prob, mixture_width, sample_logistic_mixture
 from regard.nn.loss import token_divergence, token_loss
 from regard.nn.memory_hops import MemoryHops
 from regard.nn.neighbours import Neighbours
@@ -71,7 +72,9 @@ __all__ = [
     "final_output",
     "gru_step",
     "leave_one_out",
+    "logistic_mixture_log_prob",
     "lstm_step",
+    "mixture_width",
     "padding",
     "predicted_loss",
     "predicted_losses",
@@ -79,6 +82,7 @@ __all__ = [
     "reinforce",
     "reverse",
     "run_lstm",
+    "sample_logistic_mixture",
     "token_divergence",
     "token_loss",
 ]

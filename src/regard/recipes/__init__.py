@@ -10,6 +10,7 @@ from regard.recipes import (
     encoder_decoder,
     gat,
     gnmt,
+    image_transformer,
     lstmn,
     luong,
     memn2n,
@@ -138,6 +139,16 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "gat/citeseer": gat.citeseer,
     "gat/inductive": gat.inductive,
     "gat/smoke": gat.smoke,
+    "image_transformer/smoke": image_transformer.smoke,
+    "image_transformer/smoke_super_resolution": image_transformer.smoke_super_resolution,
+    "image_transformer/cifar10": image_transformer.cifar10,
+    "image_transformer/cifar10_block64": image_transformer.cifar10_block64,
+    "image_transformer/cifar10_block16": image_transformer.cifar10_block16,
+    "image_transformer/cifar10_2d": image_transformer.cifar10_2d,
+    "image_transformer/cifar10_dmol": image_transformer.cifar10_dmol,
+    "image_transformer/cifar10_classes": image_transformer.cifar10_classes,
+    "image_transformer/cifar10_super_resolution": image_transformer.cifar10_super_resolution,
+    "image_transformer/cifar10_super_resolution_twin": image_transformer.cifar10_super_resolution_twin,
 }
 
 __all__ = [

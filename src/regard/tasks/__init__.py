@@ -6,6 +6,7 @@ from regard.tasks import (
     classification,
     language_modelling,
     node_classification,
+    picture_generation,
     question_answering,
     text_classification,
     translation,
@@ -15,6 +16,7 @@ from regard.tasks.captioning import Caption, Captioning, CaptioningConfig
 from regard.tasks.classification import Classification, ClassificationConfig, Recognised
 from regard.tasks.concepts import concepts_of
 from regard.tasks.display import Column, Display, EvaluationChart, Figure, Point
+from regard.tasks.drawn_pictures import DrawingSettings, Drawn
 from regard.tasks.features import EncoderConfig, FeatureCache
 from regard.tasks.generation import Generated, Generation
 from regard.tasks.glimpse_loss import GlimpseSettings
@@ -22,6 +24,7 @@ from regard.tasks.graph_nodes import NodeClassificationConfig
 from regard.tasks.inputs import Picture
 from regard.tasks.language_modelling import LanguageModelling, LanguageModellingConfig
 from regard.tasks.node_classification import LabelledNode, NodeClassification, NodeSettings
+from regard.tasks.picture_generation import PictureGeneration
 from regard.tasks.prepared_texts import TextClassificationConfig
 from regard.tasks.question_answering import Answer, AnswerSettings, QuestionAnswering
 from regard.tasks.search import Prediction, Search, translate_texts
@@ -39,6 +42,7 @@ from regard.tasks.task import (
     TrainingBatches,
 )
 from regard.tasks.text_classification import ClassifiedText, TextClassification, TextSettings
+from regard.tasks.told_pictures import PictureGenerationConfig
 from regard.tasks.translation import Translation, TranslationConfig, read_splits
 
 TASKS: dict[str, TaskEntry] = {
@@ -52,6 +56,7 @@ TASKS: dict[str, TaskEntry] = {
         text_classification.TASK,
         question_answering.TASK,
         node_classification.TASK,
+        picture_generation.TASK,
     )
 }
 
@@ -72,6 +77,8 @@ __all__ = [
     "Column",
     "Computed",
     "Display",
+    "DrawingSettings",
+    "Drawn",
     "EncoderConfig",
     "Evaluation",
     "EvaluationChart",
@@ -89,6 +96,8 @@ __all__ = [
     "NodeClassificationConfig",
     "NodeSettings",
     "Picture",
+    "PictureGeneration",
+    "PictureGenerationConfig",
     "Point",
     "Prediction",
     "Progress",

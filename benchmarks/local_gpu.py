@@ -1,0 +1,160 @@
+"""Local attention over 16,384 places: seconds and peak memory, blocks beside the dense mask through SDPA.
+
+    python benchmarks/local_gpu.py
+    python benchmarks/local_gpu.py --check        # only compares, at small sizes; on a CPU too
+
+Both ways attend from the same queries to the same keys and values, [1, 8 heads, 16,384, 64] in bfloat16, with query and
+memory blocks of 256: `dense mask` hands the boolean mask [16,384, 16,384] to torch's scaled_dot_product_attention, and
+is not charged for making it; `blocks` gathers blocks and attends in each of them (regard.attention.Local1D), the
+gathering included. They take turns in one run, forward, and forward and backward. Beside them is full causal attention,
+which has no local blocks, but needs no mask either. Before anything is timed, outputs and gradients of both ways, in
+one dimension and in two, are compared with the mask in float64: see gate.py. Rows are added to results/local_gpu.csv.
+"""
+
+import argparse
+import statistics
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from gate import Refusals, Results, describe, judge_results
+from timing import append, side_by_side
+from torch import Tensor
+
+from regard.attention import Local, Local1D, Local2D, Mask, attend
+
+HEADS, DIM = 8, 64
+PLACES, BLOCK = 16_384, 256
+MIDDLE, SMALL = (2048, 256), (48, 8)  # places and block of the comparison
+Way = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+def sides(places: int, dtype: torch.dtype, device: torch.device) -> list[Tensor]:
+    """Queries, keys and values; the same numbers in every type."""
+    chance = torch.Generator().manual_seed(0)
+    exact = [torch.randn(1, HEADS, places, DIM, generator=chance).bfloat16() for _ in range(3)]
+    return [side.to(device, dtype).requires_grad_() for side in exact]
+
+
+def causal(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    """What a block does, by our dispatch."""
+    return attend(query, keys, values, mask=Mask.causal(), need_weights=False).context
+
+
+def ways(local: Local, places: int, device: torch.device) -> dict[str, Way]:
+    """The two ways to the same context; the mask is made once, here."""
+    allowed = local.mask().dense(places, places, device=device)
+    return {
+        "dense mask": lambda q, k, v: F.scaled_dot_product_attention(q, k, v, attn_mask=allowed),
+        "blocks": lambda q, k, v: local.attend(q, k, v, causal),
+    }
+
+
+def results(way: Way, inputs: list[Tensor], wanted: Tensor) -> Results:
+    """The output, and the gradients of queries, keys and values."""
+    output = way(*inputs)
+    gradients = torch.autograd.grad(output, inputs, wanted.to(output.dtype))
+    return {"output": output.detach(), "gradients": [gradient.detach() for gradient in gradients]}
+
+
+def locals_here(places: int, block: int) -> dict[str, Local]:
+    """Blocks in a row, also with a memory of another length, and rectangles of a grid."""
+    rows = 16 if places > 1000 else 4
+    columns = places // rows
+    return {
+        "1D": Local1D(block, block),
+        "1D, longer memory": Local1D(block, block + block // 2),
+        "2D": Local2D((rows, columns), (rows // 2, columns // 4), (rows // 4, columns // 8)),
+    }
+
+
+def gate(device: torch.device, *, small: bool) -> dict[str, str]:
+    """Both ways against the mask in float64; what is refused."""
+    places, block = SMALL if small else MIDDLE
+    wanted = torch.randn(1, HEADS, places, DIM, generator=torch.Generator().manual_seed(1)).to(device)
+    dtype, rounding = (torch.float32, 2.0**-23) if device.type == "cpu" else (torch.bfloat16, 2.0**-7)
+    refused: dict[str, str] = {}
+    for name, local in locals_here(places, block).items():
+        allowed = local.mask().dense(places, places, device=device)
+
+        def plain(query: Tensor, keys: Tensor, values: Tensor, allowed: Tensor = allowed) -> Tensor:
+            scores = (query @ keys.mT / DIM**0.5).masked_fill(~allowed, -torch.inf)
+            return scores.softmax(-1) @ values
+
+        exact = results(plain, sides(places, torch.float64, device), wanted)
+        eager = results(plain, sides(places, dtype, device), wanted)
+        made = {
+            way: results(run, sides(places, dtype, device), wanted) for way, run in ways(local, places, device).items()
+        }
+        errors, wrong = judge_results(made, eager=eager, exact=exact, rounding=rounding)
+        print(f"{name}: {describe(errors)}", flush=True)
+        refused |= {way: f"{name}: {reason}" for way, reason in wrong.items()}
+    return refused
+
+
+def measured(device: torch.device, refused: dict[str, str], *, rounds: int) -> list[dict[str, object]]:
+    """Median milliseconds, and the peak of memory above what was there before; the mask itself is counted as there."""
+    inputs = sides(PLACES, torch.bfloat16, device)
+    wanted = torch.randn_like(inputs[0])
+    candidates = ways(Local1D(BLOCK, BLOCK), PLACES, device)
+    candidates["full causal"] = lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    rows: list[dict[str, object]] = []
+    for mode in ("forward", "forward and backward"):
+        passes, peaks = {}, {}
+        for name, way in candidates.items():
+            if name in refused:
+                continue
+
+            def one(way: Way = way, mode: str = mode) -> None:
+                if mode == "forward":
+                    with torch.no_grad():
+                        way(*inputs)
+                else:
+                    torch.autograd.grad(way(*inputs), inputs, wanted)
+
+            one()
+            torch.cuda.synchronize()
+            torch.cuda.reset_peak_memory_stats()
+            before = torch.cuda.memory_allocated()
+            one()
+            torch.cuda.synchronize()
+            peaks[name], passes[name] = (torch.cuda.max_memory_allocated() - before) / 2**20, one
+        seconds = side_by_side(passes, rounds=rounds)
+        first = next(iter(passes))
+        base = statistics.median(seconds[first]), peaks[first]
+        rows += [
+            {"places": PLACES, "block": BLOCK, "heads": HEADS, "dim": DIM, "mode": mode, "way": name,
+             "ms": round(1000 * statistics.median(times), 3), "peak_mib": round(peaks[name]),
+             "times_faster": round(base[0] / statistics.median(times), 2),
+             "times_smaller": round(base[1] / max(peaks[name], 1e-9), 2)}
+            for name, times in seconds.items()
+        ]  # fmt: skip
+    return rows
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--check", action="store_true", help="only compare, at small sizes; on a CPU too")
+    arguments.add_argument("--rounds", type=int, default=40, help="how often each way takes its turn")
+    arguments.add_argument("--no-save", dest="save", action="store_false", help="add nothing to the results")
+    asked = arguments.parse_args()
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if device.type == "cpu" and not asked.check:
+        raise SystemExit("this benchmark needs a CUDA device; --check compares without one")
+    torch.backends.cuda.matmul.allow_tf32 = False
+    refused, refusals = gate(device, small=asked.check), Refusals()
+    refusals.add(refused.values())
+    if not asked.check:
+        rows = measured(device, refused, rounds=asked.rounds)
+        for row in rows:
+            gain = f"{row['times_faster']} × as fast, {row['times_smaller']} × less memory than {rows[0]['way']}"
+            print(
+                f"  {row['mode']:21} {row['way']:12} {row['ms']:10,.3f} ms {row['peak_mib']:8,} MiB, {gain}", flush=True
+            )
+        if asked.save:
+            append("local_gpu.csv", rows)
+    refusals.end()
+
+
+if __name__ == "__main__":
+    main()
