@@ -349,6 +349,18 @@ def test_locked_dropout_is_the_same_at_all_tokens_of_a_segment(locked: bool) -> 
     assert torch.equal(built(text).logits, built(text).logits)
 
 
+def test_weights_begin_small() -> None:
+    """As in the published program. By Xavier's rule 16 layers stay where the frequencies of words are known."""
+    torch.manual_seed(0)
+    built = TransformerXL(TransformerXLConfig(200, dim=64, num_heads=4, hidden_dim=96, layers=2, memory=4))
+    for name, parameter in built.named_parameters():
+        if parameter.ndim > 1:
+            assert parameter.std().item() == pytest.approx(0.02, rel=0.15), name
+        else:
+            assert (parameter == float("norm.weight" in name)).all(), name
+    assert not built.words.weight[0].any()  # padding
+
+
 def test_dropout_of_words_and_of_weights_is_for_training() -> None:
     for settings in ({"word_dropout": 0.5}, {"attention_dropout": 0.5}, {"embed_dropout": 0.5}):
         built, text = model(**settings), tokens(2, 6)

@@ -23,7 +23,8 @@ from torch import Tensor, nn
 from regard.align import ALIGNS
 from regard.attention import ALiBi, Mask, MultiHead, Position, Relative, Rotary
 from regard.base import ConfigError, check_settings
-from regard.base.ranges import Count, Few, OneOf, Range, Share, Vocabulary, Width
+from regard.base.ranges import Count, Few, OneOf, Positive, Range, Share, Vocabulary, Width
+from regard.data import PAD
 from regard.models.language_model import LanguageModel
 from regard.nn import FeedForward, Residual, build_attention
 from regard.nn.attentions import check_names
@@ -59,6 +60,7 @@ class TransformerXLConfig:
     pre_norm: bool = False  # whether norms come before the layers, not after
     tied: bool = True  # the output has the weights of the embedding
     cutoffs: tuple[Count, ...] = ()  # adaptive input and softmax: the word at which each cluster of rarer ones begins
+    init_std: Positive = 0.02  # weights begin as N(0, init_std²), those of norms as 1
     div_value: Few = 1  # vectors of each cluster are narrower than those of the one before by this factor
 
     def __post_init__(self) -> None:
@@ -150,11 +152,21 @@ class TransformerXL(LanguageModel):
         self.config = config
         self.layers = nn.ModuleList(TransformerXLLayer(config) for _ in range(config.layers))
         self.last_norm = nn.LayerNorm(config.dim) if config.pre_norm else nn.Identity()
+        self._begin()
         positions = [layer.inner.position for layer in self._layers()]
         for position in positions:
             if isinstance(position, Relative) and config.shared_biases:
                 assert isinstance(positions[0], Relative)
                 position.content, position.place = positions[0].content, positions[0].place
+
+    @torch.no_grad()
+    def _begin(self) -> None:
+        """Weights that are small: with those of Xavier's rule 16 layers learn how frequent words are, and no more."""
+        for parameter in self.parameters():
+            if parameter.ndim > 1:
+                parameter.normal_(std=self.config.init_std)
+        if isinstance(self.words, nn.Embedding):
+            self.words.weight[PAD] = 0.0
 
     def initial_state(self, batch: int, memory: int | None = None) -> Remembered:
         """An empty memory with places for `memory` cells in each layer; None: as many as in training."""

@@ -13,7 +13,9 @@ def smoke() -> Recipe:
     """Generated sentences whose verb agrees with a distant subject, as one stream: seconds on a CPU."""
     return Recipe(
         paper="transformer_xl",
-        model=TransformerXLConfig(dim=32, num_heads=2, hidden_dim=64, layers=2, memory=16, dropout=0.0),
+        model=TransformerXLConfig(
+            dim=32, num_heads=2, hidden_dim=64, layers=2, memory=16, dropout=0.0, init_std=0.1
+        ),
         task=LanguageModellingConfig("agreement", context="stream", batch_size=32, length=16),
         train=Train(
             steps=240, lr=1e-2, schedule="cosine", warmup=20, log_every=60, evaluate_every=120, save_every=120, keep=1,
@@ -25,14 +27,13 @@ def smoke() -> Recipe:
 def ptb() -> Recipe:
     """Penn Treebank, 16 layers and 24 M parameters as in the paper, with locked dropout and averaged weights.
 
-    Heads of width 48 and 144 keys are multiples of what fused kernels read at once; 38 and 140 are not. Layers are
-    normalised before they read: normalised after, as published, 16 of them learn how frequent words are, and no more.
+    Heads of width 48 and 144 keys are multiples of what fused kernels read at once; 38 and 140 are not.
     """
     return Recipe(
         paper="transformer_xl",
         model=TransformerXLConfig(
             dim=384, num_heads=8, hidden_dim=640, memory=72, dropout=0.4, attention_dropout=0.1, embed_dropout=0.3,
-            word_dropout=0.1, locked=True, pre_norm=True,
+            word_dropout=0.1, locked=True,
         ),
         task=LanguageModellingConfig(
             "ptb", context="stream", batch_size=32, length=72, generation=Generation(rows=10, memory=144)
@@ -65,7 +66,7 @@ def enwik8() -> Recipe:
     return Recipe(
         paper="transformer_xl",
         model=TransformerXLConfig(
-            dim=512, num_heads=8, hidden_dim=2048, layers=12, memory=256, dropout=0.1, wide=False, pre_norm=True
+            dim=512, num_heads=8, hidden_dim=2048, layers=12, memory=256, dropout=0.1, wide=False
         ),
         task=LanguageModellingConfig(
             "enwik8", units="characters", context="stream", batch_size=32, length=256,
