@@ -34,6 +34,7 @@ from regard.models.nonlocal_net import NonLocalConfig, NonLocalNet, nonlocal_res
 from regard.models.ntm import NTM, NTMLSTM, Emitted, NTMConfig, NTMLSTMConfig, ntm_feed_forward, ntm_lstm
 from regard.models.ram import RAM, RAMConfig, ram_28, ram_60, ram_100
 from regard.models.resnet import ResNet, ResNetConfig, resnet20, resnet32, resnet56
+from regard.models.scene_text import SceneText, SceneTextConfig, scene_text_2d, scene_text_base
 from regard.models.self_attentive import (
     SelfAttentive,
     SelfAttentiveConfig,
@@ -166,6 +167,11 @@ MODELS: dict[str, Paper] = {
     "gat": Paper(
         GAT, GATConfig, 2018, "Graph Attention Networks", "https://arxiv.org/abs/1710.10903",
     ),
+    "scene_text": Paper(
+        SceneText, SceneTextConfig, 2019,
+        "What Is Wrong With Scene Text Recognition Model Comparisons? (after RARE, ASTER and SAR)",
+        "https://arxiv.org/abs/1904.01906",
+    ),
     "memn2n_language_model": Paper(
         MemN2NLanguageModel, MemN2NLanguageModelConfig, 2015, "End-To-End Memory Networks, the language model",
         "https://arxiv.org/abs/1503.08895",
@@ -227,6 +233,8 @@ __all__ = [
     "ResNetConfig",
     "SENet",
     "SENetConfig",
+    "SceneText",
+    "SceneTextConfig",
     "SelfAttentive",
     "SelfAttentiveConfig",
     "ShowAttendTell",
@@ -265,6 +273,8 @@ __all__ = [
     "resnet20",
     "resnet32",
     "resnet56",
+    "scene_text_2d",
+    "scene_text_base",
     "se_resnet20",
     "se_resnet32",
     "se_resnet56",

@@ -2,6 +2,7 @@
 
 from regard.nn.adaptive import AdaptiveEmbedding, AdaptiveLogits, AdaptiveSoftmax, predicted_loss, predicted_losses
 from regard.nn.attentions import build_attention
+from regard.nn.ctc import best_path, ctc_losses
 from regard.nn.dropout import Dropout
 from regard.nn.efficientnet import Backbone, EfficientNetLite0, Encoder, Features, Patches, efficientnet_lite0
 from regard.nn.evaluating import device_of, evaluating
@@ -24,6 +25,7 @@ from regard.nn.recurrent import (
     run_lstm,
 )
 from regard.nn.reward import MovingBaseline, baseline_error, leave_one_out, reinforce
+from regard.nn.spline import Rectifier, frame_points, spline_weights
 from regard.nn.squeeze import SqueezeExcitation
 from regard.nn.step_attention import Glance, StepAttention, query_weight
 from regard.nn.step_linear import StepLinear
@@ -51,6 +53,7 @@ __all__ = [
     "MovingBaseline",
     "NonLocal",
     "Patches",
+    "Rectifier",
     "Residual",
     "SingleLSTM",
     "SqueezeExcitation",
@@ -62,11 +65,14 @@ __all__ = [
     "StepTape",
     "WordEmbedding",
     "baseline_error",
+    "best_path",
     "build_attention",
+    "ctc_losses",
     "device_of",
     "efficientnet_lite0",
     "evaluating",
     "final_output",
+    "frame_points",
     "gru_step",
     "leave_one_out",
     "lstm_step",
@@ -77,6 +83,7 @@ __all__ = [
     "reinforce",
     "reverse",
     "run_lstm",
+    "spline_weights",
     "token_divergence",
     "token_loss",
 ]

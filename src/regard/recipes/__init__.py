@@ -16,6 +16,7 @@ from regard.recipes import (
     nonlocal_net,
     ntm,
     ram,
+    scene_text,
     self_attentive,
     senet,
     show_attend_tell,
@@ -137,6 +138,12 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "gat/citeseer": gat.citeseer,
     "gat/inductive": gat.inductive,
     "gat/smoke": gat.smoke,
+    "scene_text/smoke": scene_text.smoke,
+    "scene_text/iiit5k": scene_text.iiit5k,
+    "scene_text/rendered": scene_text.rendered,
+    "scene_text/rendered_2d": scene_text.rendered_2d,
+    "scene_text/rendered_ctc": scene_text.rendered_ctc,
+    "scene_text/rendered_small": scene_text.rendered_small,
 }
 
 __all__ = [

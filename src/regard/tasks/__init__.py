@@ -9,6 +9,7 @@ from regard.tasks import (
     question_answering,
     text_classification,
     translation,
+    word_reading,
 )
 from regard.tasks.algorithmic import Algorithmic, AlgorithmicConfig, Computed
 from regard.tasks.captioning import Caption, Captioning, CaptioningConfig
@@ -40,6 +41,8 @@ from regard.tasks.task import (
 )
 from regard.tasks.text_classification import ClassifiedText, TextClassification, TextSettings
 from regard.tasks.translation import Translation, TranslationConfig, read_splits
+from regard.tasks.word_pictures import WordReadingConfig
+from regard.tasks.word_reading import ReadWord, WordReading
 
 TASKS: dict[str, TaskEntry] = {
     entry.name: entry
@@ -52,6 +55,7 @@ TASKS: dict[str, TaskEntry] = {
         text_classification.TASK,
         question_answering.TASK,
         node_classification.TASK,
+        word_reading.TASK,
     )
 }
 
@@ -94,6 +98,7 @@ __all__ = [
     "Progress",
     "QuestionAnswering",
     "QuestionAnsweringConfig",
+    "ReadWord",
     "Recognised",
     "Search",
     "StoredTask",
@@ -105,6 +110,8 @@ __all__ = [
     "TrainingBatches",
     "Translation",
     "TranslationConfig",
+    "WordReading",
+    "WordReadingConfig",
     "concepts_of",
     "read_splits",
     "translate_texts",
