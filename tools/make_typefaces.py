@@ -15,14 +15,9 @@ from pathlib import Path
 import matplotlib
 
 from regard.data.glyphs import draw_glyphs, has_glyphs, pack_glyphs
+from regard.datasets.typefaces import OF_MATPLOTLIB
 
 OUT = Path(__file__).resolve().parents[1] / "src/regard/datasets/corpora/typefaces.xz"
-OF_MATPLOTLIB = {
-    "DejaVu Sans": "DejaVuSans.ttf", "DejaVu Sans Bold": "DejaVuSans-Bold.ttf", "DejaVu Serif": "DejaVuSerif.ttf",
-    "DejaVu Serif Bold": "DejaVuSerif-Bold.ttf", "DejaVu Sans Mono": "DejaVuSansMono.ttf",
-    "DejaVu Sans Oblique": "DejaVuSans-Oblique.ttf", "STIX General": "STIXGeneral.ttf",
-    "STIX General Bold": "STIXGeneralBol.ttf", "STIX General Italic": "STIXGeneralItalic.ttf",
-}  # fmt: skip
 BOTH = {"roboto", "montserrat", "open-sans", "lato", "poppins", "oswald", "merriweather", "playfair-display", "lora",
         "raleway", "roboto-condensed", "roboto-slab", "barlow-condensed", "josefin-sans", "rubik", "arvo"}  # fmt: skip
 SLANTED = {"roboto", "merriweather", "lora", "open-sans", "playfair-display"}
@@ -33,7 +28,7 @@ def main(folder: Path) -> None:
     """Draws the atlas and prints the table."""
     fonts = Path(matplotlib.__file__).parent / "mpl-data/fonts/ttf"
     files = {name: fonts / file for name, file in OF_MATPLOTLIB.items()}
-    rows = {"DejaVu Sans, Serif and Mono": "matplotlib | Bitstream Vera licence | © 2003 Bitstream, Inc.; changes in the public domain",
+    rows = {"DejaVu Sans, Serif and Mono": "matplotlib | Bitstream Vera | © 2003 Bitstream, Inc.; changes: public domain",
             "STIX General": "matplotlib | OFL 1.1 | © 2001–2010 the STI Pub Companies"}  # fmt: skip
     for package in sorted(path.parent for path in folder.glob("*/package/package.json")):
         slug, told = package.parent.name, json.loads((package / "package.json").read_text())
@@ -51,9 +46,10 @@ def main(folder: Path) -> None:
         if added:
             text = (package / "LICENSE").read_text()
             [owner, *_] = [*re.findall(r"^.*Copyright.*$", text, re.MULTILINE), "see the package"]
-            owner = re.sub(
-                r"^Copyright (\(c\)|©)? ?|\(?https?://\S+\)?", "", owner.strip(), flags=re.IGNORECASE
-            ).strip()
+            owner = re.split(r"\S+\.ttf:|\(?https?:|\|", owner.strip())[0]
+            owner = re.sub(r"Copyright( \(c\)| ©)?,?", "", owner, flags=re.IGNORECASE).strip(" ,")
+            if "OFL" not in told["license"]:
+                owner = "the authors of the font"
             rows[family] = f"npm @fontsource/{slug} {told['version']} | {told['license']} | © {owner}"
     glyphs = draw_glyphs(files)
     OUT.write_bytes(pack_glyphs(glyphs))

@@ -110,7 +110,7 @@ def set_line(
     spacing: Float[Tensor, " b"] | None = None,
 ) -> Line:
     """Characters (−1 for none) side by side, each word in one face; `spacing` is added to each width, in pixels."""
-    batch, count = characters.shape
+    batch = len(characters)
     real = characters >= 0
     which = characters.clamp(min=0)
     face = faces.unsqueeze(1).expand_as(which)

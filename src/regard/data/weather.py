@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.base import check_settings
@@ -24,6 +24,7 @@ _COARSE = ((5, 8), (1, 2), (3, 8))  # of the height and width, as fractions
 class Weather:
     """How much is done to pictures; each picture draws its own amounts."""
 
+    lighter: UpToOne = 0.5  # renders: share of words that are lighter than their ground
     texture: Weight = 0.12  # deviation of patches of the ground, white is 1
     neighbours: UpToOne = 0.15  # share of words with ink of another word at their edge
     edges: UpToOne = 0.15  # share of words with an outline
@@ -56,9 +57,9 @@ def paint_words(
     """Pictures of ink on a ground of another grey, with patches, slopes, edges, shadows and neighbours."""
     batch, device, size = len(ink), ink.device, (ink.shape[2], ink.shape[3])
     chance = uniform((batch, 10, 1, 1), device, generator)
-    ground = chance[:, 0:1]
+    upwards = chance[:, 9:10] < weather.lighter
+    ground = torch.where(upwards, chance[:, 0:1] / 2, 1 - chance[:, 0:1] / 2)
     apart = 0.4 + 0.6 * chance[:, 1:2]  # of what is possible on the side with more room
-    upwards = ground < 0.5
     front = torch.where(upwards, ground + (1 - ground) * apart, ground * (1 - apart))
     room = (front - ground).abs()
     rough = weather.texture * chance[:, 2:3].square() * 2 * (0.25 + room)
@@ -158,6 +159,15 @@ def blurred(
     return together.transpose(0, 1)
 
 
-def standardised(images: Float[Tensor, "b 1 h w"]) -> Float[Tensor, "b 1 h w"]:
-    """Pictures with black at −1 and white at 1, as models see them."""
-    return images * 2 - 1
+def standardised(images: Float[Tensor, "b 1 h w"], widths: Int[Tensor, " b"]) -> Float[Tensor, "b 1 h w"]:
+    """Pictures less their own mean, by their own deviation, as models see them; zero from their width on.
+
+    What has next to no contrast is left dull: the deviation counts as 0.02 at least, where white is 1.
+    """
+    inside = (torch.arange(images.shape[-1], device=images.device) < widths.unsqueeze(1))[:, None, None, :]
+    count = (widths * images.shape[2]).clamp(min=1).view(-1, 1, 1, 1)
+    seen = images.masked_fill(~inside, 0.0)
+    mean = seen.sum((2, 3), keepdim=True) / count
+    apart = (images - mean).masked_fill(~inside, 0.0)
+    deviation = (apart.square().sum((2, 3), keepdim=True) / count).sqrt()
+    return apart / deviation.clamp(min=0.02)

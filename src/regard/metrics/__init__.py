@@ -49,4 +49,5 @@ __all__ = [
     "support_size",
     "tokenized_bleu",
     "weight_by_distance",
+    "word_accuracy",
 ]

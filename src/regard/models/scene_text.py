@@ -5,7 +5,8 @@
   TPS-ResNet-BiLSTM-Attn of Baek et al. 2019, arXiv 1904.01906, whose sizes are those of `scene_text_base`.
 - `decoder="attention_2d"`: nothing is straightened; an LSTM writes, and after each step it attends to all places of
   the feature map, rows and columns. SAR (Li et al. 2019, arXiv 1811.00751).
-- `decoder="ctc"`: the twin of the first without attention: each column says a letter or nothing (CRNN, Shi et al. 2015).
+- `decoder="ctc"`: the twin of the first without attention: each column says a letter or nothing (CRNN,
+  Shi et al. 2015).
 
 docs/papers/scene_text.md says what differs.
 """
@@ -147,7 +148,7 @@ class SceneText(nn.Module):
         return rows, self.config.width // 4
 
     def positions(self, images: Float[Tensor, "b 1 h w"]) -> Float[Tensor, "b i j 2"] | None:
-        """Where in a picture (x, y from −1 to 1) the pixels of the straightened one were read; None without a spline."""
+        """Where in a picture (x, y from −1 to 1) the pixels of the straightened one were read; None: no spline."""
         if self.rectifier is None:
             return None
         return self.rectifier.grid(self.rectifier.points(images))
@@ -155,22 +156,25 @@ class SceneText(nn.Module):
     # ── the encoder ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def encode(self, images: Float[Tensor, "b 1 h w"], widths: Int[Tensor, " b"] | None = None) -> Seen:
-        """Places of pictures (−1 black, 1 white). Columns from `widths` on are padding; all count unless told."""
+        """Places of pictures with mean 0 and deviation 1. Columns from `widths` on are padding."""
         batch = len(images)
         if widths is None:
             widths = torch.full((batch,), images.shape[-1], device=images.device)
         if self.rectifier is not None:
             images = self.rectifier(images)
-        seen = self.features(images.contiguous(memory_format=torch.channels_last))  # [b d i j]
+        if images.is_cuda:
+            images = images.contiguous(memory_format=torch.channels_last)
+        seen = self.features(images)  # [b d i j]
         _, _, rows, columns = seen.shape
         lengths = ((widths + 3) // 4).clamp(1, columns)
-        if not self.config.decoder == "attention_2d":
+        if self.config.decoder != "attention_2d":
             values = seen.squeeze(2).transpose(1, 2)
             for reader, join in zip(self.readers, self.joins, strict=True):
                 values = join(reader(values, lengths))
             values = self.dropout(values)
             return Seen(values, _columns(lengths, columns, 1), values.new_zeros(batch, 0), values, lengths)
-        assert self.whole is not None and self.to_keys is not None
+        assert self.whole is not None
+        assert self.to_keys is not None
         outside = torch.arange(columns, device=seen.device) >= lengths.unsqueeze(1)
         seen = seen.masked_fill(outside[:, None, None, :], 0.0)
         tops = seen.amax(2).transpose(1, 2)  # each column's largest
@@ -209,7 +213,7 @@ class SceneText(nn.Module):
         *,
         need_weights: bool = False,
     ) -> WordLogits:
-        """Logits of the letter after each of `inputs`, given all letters before it; without attention, of each column."""
+        """Logits of the letter after each of `inputs`, given those before it; without attention, of each column."""
         memory = self.encode(images, widths)
         if not self.attends:
             return WordLogits(self.to_logits(memory.values), memory.lengths)

@@ -79,7 +79,7 @@ class WordReadingConfig:
 class Shown(NamedTuple):
     """A batch as a model sees it."""
 
-    images: Tensor  # [b 1 h w], −1 black to 1 white
+    images: Tensor  # [b 1 h w], each with mean 0 and deviation 1
     widths: Tensor  # [b], columns that are not padding
     labels: Tensor  # [b l], numbers of LETTERS, −1 after the end
 
@@ -114,7 +114,7 @@ class ShownWords:
         config = self.config
         real = round(batch * config.real_share) if config.real else 0
         if real == 0:
-            return self.render(batch, config.lettering, device)
+            return _standard(self.render(batch, config.lettering, device))
         images, labels, aspects = self._real(device)
         chosen = (torch.rand(real, device=device) * len(images)).long()
         photographs, size = images[chosen].float() / 255, (config.height, config.width)
@@ -123,10 +123,10 @@ class ShownWords:
         if config.keep_ratio:
             widths = _widths(aspects[chosen] * (0.8 + 0.4 * torch.rand(real, device=device)), size)
             seen = _in_ratio(seen, widths)
-        shown = Shown(standardised(seen), widths, labels[chosen])
+        shown = Shown(standardised(seen, widths), widths, labels[chosen])
         if real == batch:
             return shown
-        rendered = self.render(batch - real, config.lettering, device)
+        rendered = _standard(self.render(batch - real, config.lettering, device))
         return Shown(*(torch.cat(pair) for pair in zip(rendered, shown, strict=True)))
 
     def render(
@@ -138,15 +138,13 @@ class ShownWords:
         held_out: bool = False,
         generator: torch.Generator | None = None,
     ) -> Shown:
-        """New renders of words of the list: of those for training, or of those that are held out."""
+        """New renders, from 0 (black) to 1, of words of the list that are for training, or that are held out."""
         config, table, glyphs = self.config, self._table(held_out, device), self._glyphs(device)
         words = draw_words(table, batch, style, letters=self._alphabet(device), generator=generator)
         size = (config.height, config.width)
         ink, widths = write_words(words, glyphs, style, size, keep_ratio=config.keep_ratio, generator=generator)
         images = wear(paint_words(ink, config.weather, generator=generator), config.weather, generator=generator)
-        if config.keep_ratio:
-            images = _padded(images, widths)
-        return Shown(standardised(images), widths, words)
+        return Shown(_padded(images, widths) if config.keep_ratio else images, widths, words)
 
     # ── held-out words ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -205,7 +203,7 @@ class ShownWords:
                 self.render(min(left, AT_ONCE), style, torch.device("cpu"), held_out=True, generator=generator)
             )
             left -= AT_ONCE
-        images = torch.cat([((part.images + 1) * 127.5).round().to(torch.uint8) for part in parts])
+        images = torch.cat([(part.images * 255).round().to(torch.uint8) for part in parts])
         widths, labels = (torch.cat([part[place] for part in parts]) for place in (1, 2))
         texts = tuple("".join(LETTERS[number] for number in row if number >= 0) for row in labels.tolist())
         return HeldOut(images, widths, texts, tuple(f"{name} {number}" for number in range(len(texts))))
@@ -281,6 +279,10 @@ class ShownWords:
             self._placed["real", device] = (images, labels, aspects)
         placed: tuple[Tensor, Tensor, Tensor] = self._placed["real", device]
         return placed
+
+
+def _standard(shown: Shown) -> Shown:
+    return shown._replace(images=standardised(shown.images, shown.widths))
 
 
 def targets_of(labels: Int[Tensor, "b l"]) -> tuple[Int[Tensor, "b t"], Int[Tensor, "b t"]]:

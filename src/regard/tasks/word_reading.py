@@ -203,8 +203,8 @@ class WordReading(ShownWords, StoredTask):
         with evaluating(model):
             for first in range(0, len(words.texts), at_once):
                 rows = slice(first, first + at_once)
-                images = standardised(words.images[rows].to(device).float() / 255)
                 widths = words.widths[rows].to(device)
+                images = standardised(words.images[rows].to(device).float() / 255, widths)
                 if not model.attends:
                     nothing = torch.full((len(images), 1), BOS, device=device)
                     out = model(images, nothing, widths)
@@ -235,8 +235,9 @@ class WordReading(ShownWords, StoredTask):
         with evaluating(model):
             for chunk in torch.arange(len(kept)).split(512):
                 rows = torch.tensor(kept)[chunk]
-                images = standardised(words.images[rows].to(device).float() / 255)
-                total += plain._cost(model, Shown(images, words.widths[rows].to(device), labels[chunk].to(device)))
+                widths = words.widths[rows].to(device)
+                images = standardised(words.images[rows].to(device).float() / 255, widths)
+                total += plain._cost(model, Shown(images, widths, labels[chunk].to(device)))
         return total.item() / max(len(kept), 1)
 
     # ── predictions ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -291,8 +292,9 @@ class WordReading(ShownWords, StoredTask):
     def _places(self, model: Any, words: HeldOut, number: int) -> "_Frame":
         """Where the places of a model lie in a picture."""
         with evaluating(model):
-            image = standardised(words.images[number : number + 1].to(device_of(model)).float() / 255)
-            positions = model.positions(image)
+            rows, device = slice(number, number + 1), device_of(model)
+            image = words.images[rows].to(device).float() / 255
+            positions = model.positions(standardised(image, words.widths[rows].to(device)))
         share = float(words.widths[number]) / self.config.width
         return _Frame(None if positions is None else positions[0].float().cpu().numpy(), share)
 
