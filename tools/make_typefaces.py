@@ -28,7 +28,7 @@ def main(folder: Path) -> None:
     """Draws the atlas and prints the table."""
     fonts = Path(matplotlib.__file__).parent / "mpl-data/fonts/ttf"
     files = {name: fonts / file for name, file in OF_MATPLOTLIB.items()}
-    rows = {"DejaVu Sans, Serif and Mono": "matplotlib | Bitstream Vera | © 2003 Bitstream, Inc.; changes: public domain",
+    rows = {"DejaVu Sans, Serif and Mono": "matplotlib | Bitstream Vera | © 2003 Bitstream, Inc.",
             "STIX General": "matplotlib | OFL 1.1 | © 2001–2010 the STI Pub Companies"}  # fmt: skip
     for package in sorted(path.parent for path in folder.glob("*/package/package.json")):
         slug, told = package.parent.name, json.loads((package / "package.json").read_text())

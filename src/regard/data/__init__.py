@@ -13,6 +13,7 @@ from regard.data.labelled import LabelledTexts, hold_out, read_labelled, split_l
 from regard.data.lettering import Lettering, draw_words, write_words
 from regard.data.parallel import DataError, ParallelText, read_lines, read_parallel, split_by_source
 from regard.data.pictures import Pictures, RowBatches
+from regard.data.signs import DrawnSigns, Signs, draw_signs
 from regard.data.sources import Source, listed_sources
 from regard.data.stories import Question, Stories, StoryBatches, encode_stories, read_stories, typed_story
 from regard.data.streams import StreamBatch, StreamBatches, stream_windows
@@ -56,6 +57,7 @@ __all__ = [
     "Coverage",
     "DataError",
     "DownloadError",
+    "DrawnSigns",
     "EnglishWords",
     "Glyphs",
     "Graph",
@@ -70,6 +72,7 @@ __all__ = [
     "Question",
     "RowBatches",
     "Sequences",
+    "Signs",
     "Source",
     "Stories",
     "StoryBatches",
@@ -94,6 +97,7 @@ __all__ = [
     "cut_text",
     "detokenize",
     "draw_glyphs",
+    "draw_signs",
     "draw_words",
     "encode_stories",
     "english_tokens",

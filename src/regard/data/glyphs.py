@@ -8,6 +8,7 @@ import json
 import lzma
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,7 @@ class Glyphs:
             numbers.append(self.faces.index(name))
         return Glyphs(self.masks[numbers], self.advances[numbers], tuple(faces))
 
+    @cached_property
     def ink(self) -> Int[Tensor, "f c 4"]:
         """First and last column and row of the ink of each cell, the last ones excluded: left, right, top, bottom."""
         dark = self.masks > 64

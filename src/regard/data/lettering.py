@@ -127,7 +127,7 @@ def set_line(
     flat = torch.zeros(batch, HIGH * LINE, device=device)
     flat.scatter_add_(1, where.reshape(batch, -1), tiles.reshape(batch, -1))
     masks = flat.clamp_(max=255.0).div_(255.0).view(batch, 1, HIGH, LINE)
-    ink = glyphs.ink()[face, which]  # [b m 4]
+    ink = glyphs.ink[face, which]  # [b m 4]
     far = LINE + HIGH
     low = torch.stack([ink[..., 0] + pen, ink[..., 2]], -1).masked_fill(~real.unsqueeze(-1), far).amin(1)
     high = torch.stack([ink[..., 1] + pen, ink[..., 3]], -1).masked_fill(~real.unsqueeze(-1), 0).amax(1)

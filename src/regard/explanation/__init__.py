@@ -3,6 +3,7 @@
 A task makes them, `regard.viz` draws them, a page embeds them, and a notebook shows them.
 """
 
+from regard.explanation.boxes import Boxes
 from regard.explanation.concepts import Concepts, Neighbour
 from regard.explanation.edges import EdgeWeights
 from regard.explanation.explanation import Explanation
@@ -25,10 +26,12 @@ EXPLANATIONS: dict[str, type[Explanation]] = {
     "tape": Tape,
     "shading": Shading,
     "concepts": Concepts,
+    "boxes": Boxes,
 }
 
 __all__ = [
     "EXPLANATIONS",
+    "Boxes",
     "Concepts",
     "EdgeWeights",
     "Explanation",

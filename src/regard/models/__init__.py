@@ -44,6 +44,7 @@ from regard.models.self_attentive import (
 )
 from regard.models.senet import SENet, SENetConfig, se_resnet20, se_resnet32, se_resnet56
 from regard.models.show_attend_tell import Captioned, ShowAttendTell, ShowAttendTellConfig, show_attend_tell_flickr8k
+from regard.models.text_detector import Detected, TextDetector, TextDetectorConfig
 from regard.models.transformer import Transformer, TransformerConfig, transformer_base, transformer_big
 from regard.models.transformer_xl import (
     TransformerXL,
@@ -172,6 +173,11 @@ MODELS: dict[str, Paper] = {
         "What Is Wrong With Scene Text Recognition Model Comparisons? (after RARE, ASTER and SAR)",
         "https://arxiv.org/abs/1904.01906",
     ),
+    "text_detector": Paper(
+        TextDetector, TextDetectorConfig, 2017,
+        "EAST: An Efficient and Accurate Scene Text Detector (a small relative with upright boxes)",
+        "https://arxiv.org/abs/1704.03155",
+    ),
     "memn2n_language_model": Paper(
         MemN2NLanguageModel, MemN2NLanguageModelConfig, 2015, "End-To-End Memory Networks, the language model",
         "https://arxiv.org/abs/1503.08895",
@@ -201,6 +207,7 @@ __all__ = [
     "ConvolutionalConfig",
     "DRAMConfig",
     "DTRAMConfig",
+    "Detected",
     "Emitted",
     "EncodedSource",
     "FullyConnected",
@@ -242,6 +249,8 @@ __all__ = [
     "Sutskever",
     "SutskeverConfig",
     "TextClassified",
+    "TextDetector",
+    "TextDetectorConfig",
     "Transformer",
     "TransformerConfig",
     "TransformerXL",

@@ -144,6 +144,8 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "scene_text/rendered_2d": scene_text.rendered_2d,
     "scene_text/rendered_ctc": scene_text.rendered_ctc,
     "scene_text/rendered_small": scene_text.rendered_small,
+    "scene_text/signs": scene_text.signs,
+    "scene_text/signs_smoke": scene_text.signs_smoke,
 }
 
 __all__ = [

@@ -7,9 +7,10 @@ readers cost about 4 TFLOP a batch.
 from dataclasses import replace
 
 from regard.data import Lettering, Weather
-from regard.models import SceneTextConfig, scene_text_2d, scene_text_base
+from regard.data.signs import Signs
+from regard.models import SceneTextConfig, TextDetectorConfig, scene_text_2d, scene_text_base
 from regard.recipes.recipe import Recipe
-from regard.tasks import WordReadingConfig
+from regard.tasks import WordFindingConfig, WordReadingConfig
 from regard.train import Train
 
 TRAIN = Train(
@@ -49,6 +50,12 @@ def rendered_small() -> Recipe:
     return Recipe("scene_text", model, WordReadingConfig(), TRAIN, "rendered words alone, 1.9 million parameters")
 
 
+def signs() -> Recipe:
+    """A detector of words on rendered signs."""
+    train = replace(TRAIN, steps=8000, warmup=300, evaluate_every=1000, save_every=4000, clip=5.0, log_every=200)
+    return Recipe("text_detector", TextDetectorConfig(), WordFindingConfig(), train, "words on rendered signs")
+
+
 def smoke() -> Recipe:
     """Rendered numbers of one or two digits, on a CPU, in a few seconds."""
     calm = Lettering(curved=0.0, tilt=1.0, perspective=0.02, slant=0.02, strings=1.0, marks=0.0)
@@ -66,3 +73,17 @@ def smoke() -> Recipe:
         keep=1,
     )  # fmt: skip
     return Recipe("scene_text", model, task, train, "rendered numbers of one or two digits, on a CPU")
+
+
+def signs_smoke() -> Recipe:
+    """Words on small rendered signs, on a CPU, in a few seconds."""
+    mild = Weather(blur=0.3, noise=0.02, coarse=0.0, texture=0.03)
+    task = WordFindingConfig(
+        signs=Signs(size=64, words=3, lowest=14, highest=24), lettering=Lettering(curved=0.0, tilt=1.0, marks=0.0),
+        weather=mild, faces=("DejaVu Sans", "DejaVu Sans Bold"), longest=4, batch_size=8, held_out=32,
+    )  # fmt: skip
+    train = Train(
+        steps=120, lr=5e-3, schedule="cosine", warmup=10, clip=5.0, log_every=30, evaluate_every=120, save_every=120,
+        keep=1,
+    )  # fmt: skip
+    return Recipe("text_detector", TextDetectorConfig(channels=8), task, train, "words on small signs, on a CPU")

@@ -9,6 +9,7 @@ from regard.tasks import (
     question_answering,
     text_classification,
     translation,
+    word_finding,
     word_reading,
 )
 from regard.tasks.algorithmic import Algorithmic, AlgorithmicConfig, Computed
@@ -41,6 +42,7 @@ from regard.tasks.task import (
 )
 from regard.tasks.text_classification import ClassifiedText, TextClassification, TextSettings
 from regard.tasks.translation import Translation, TranslationConfig, read_splits
+from regard.tasks.word_finding import FindingSettings, FoundWords, WordFinding, WordFindingConfig
 from regard.tasks.word_pictures import WordReadingConfig
 from regard.tasks.word_reading import ReadWord, WordReading
 
@@ -56,6 +58,7 @@ TASKS: dict[str, TaskEntry] = {
         question_answering.TASK,
         node_classification.TASK,
         word_reading.TASK,
+        word_finding.TASK,
     )
 }
 
@@ -82,6 +85,8 @@ __all__ = [
     "Example",
     "FeatureCache",
     "Figure",
+    "FindingSettings",
+    "FoundWords",
     "Generated",
     "Generation",
     "GlimpseSettings",
@@ -110,6 +115,8 @@ __all__ = [
     "TrainingBatches",
     "Translation",
     "TranslationConfig",
+    "WordFinding",
+    "WordFindingConfig",
     "WordReading",
     "WordReadingConfig",
     "concepts_of",
