@@ -122,8 +122,9 @@ class SceneText(nn.Module):
             key_dim, value_dim = hidden, wide
         else:
             for layer in range(config.layers):
-                self.readers.append(Bidirectional(wide if layer == 0 else hidden, hidden, kind=nn.LSTM))
-                self.joins.append(nn.Linear(2 * hidden, hidden))
+                entry = wide if layer == 0 else hidden
+                self.readers.append(Bidirectional(entry, hidden, kind=nn.LSTM))
+                self.joins.append(nn.Linear(2 * hidden + entry, hidden))
             key_dim = value_dim = hidden
         if config.decoder == "ctc":
             self.to_logits = nn.Linear(hidden, config.vocabulary)
@@ -170,7 +171,7 @@ class SceneText(nn.Module):
         if self.config.decoder != "attention_2d":
             values = seen.squeeze(2).transpose(1, 2)
             for reader, join in zip(self.readers, self.joins, strict=True):
-                values = join(reader(values, lengths))
+                values = join(torch.cat([reader(values, lengths), values], -1))  # what was seen goes past the LSTM
             values = self.dropout(values)
             return Seen(values, _columns(lengths, columns, 1), values.new_zeros(batch, 0), values, lengths)
         assert self.whole is not None
