@@ -103,10 +103,8 @@ def stored_picture(image: UInt8[ndarray, "h w 3"]) -> tuple[UInt8[ndarray, "48 1
     return np.array(grey), image.shape[1] / image.shape[0]
 
 
-def join_pictures(
-    pictures: Sequence[UInt8[ndarray, "h w 3"]], texts: Sequence[str], names: Sequence[str] = ()
-) -> WordPictures:
-    """A split of these pictures, stretched."""
+def join_pictures(pictures: Sequence[ndarray], texts: Sequence[str], names: Sequence[str] = ()) -> WordPictures:
+    """A split of these pictures [h w 3], of any sizes, stretched."""
     stored = [stored_picture(image) for image in pictures]
     images = np.stack([grey for grey, _ in stored]) if stored else np.zeros((0, *STORED), np.uint8)
     aspects = torch.tensor([aspect for _, aspect in stored], dtype=torch.float32)

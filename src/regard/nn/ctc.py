@@ -8,8 +8,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.base import ShapeError
-
 _NEVER = -1e30  # in place of −∞, whose differences are NaN
 
 
@@ -25,9 +23,6 @@ def ctc_losses(
 
     A text that needs more frames than there are has the loss 0, and no gradient.
     """
-    if logits.ndim != 3 or targets.ndim != 2 or len(logits) != len(targets):
-        got = f"{list(logits.shape)} and {list(targets.shape)}"
-        raise ShapeError("frames and texts do not fit", got=got, expected="[b t v] and [b l]")
     batch, longest = targets.shape
     if longest == 0:
         targets, longest = targets.new_full((batch, 1), blank), 1
