@@ -1,11 +1,11 @@
 """Whole signs: lines of boxes, cuts, and what is read of them."""
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pytest
 
+from regard.api.model import Model
 from regard.api.signs import ReadSign, lines, read_sign
 from regard.explanation import Boxes
 from regard.tasks import FoundWords, ReadWord
@@ -14,20 +14,18 @@ IMAGE = np.zeros((40, 100, 3), np.uint8)
 BOXES = np.array([[22, 4, 10, 30], [3, 60, 10, 30], [2, 5, 12, 40]], np.float32)
 
 
-@dataclass
-class Fake:
+class Fake(Model):
     """A model that gives what it is told to, and remembers what it was asked."""
 
-    answer: Any
-    verb: str
-    asked: list[Any] = field(default_factory=list)
+    def __init__(self, answer: Any, verb: str) -> None:
+        vars(self).update(answer=answer, verb=verb, asked=[])
 
     def must(self, verb: str) -> None:
-        assert verb == self.verb
+        assert verb == vars(self)["verb"]
 
     def predict(self, inputs: Any, **settings: Any) -> Any:
-        self.asked.append(inputs)
-        return self.answer(inputs)
+        vars(self)["asked"].append(inputs)
+        return vars(self)["answer"](inputs)
 
 
 def test_words_are_read_line_by_line() -> None:

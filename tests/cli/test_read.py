@@ -62,6 +62,7 @@ def test_one_word_several_words_json_and_drawings(
     drawing = tmp_path / "letters.png"
     assert main(["read", str(reader), paths[0], "--draw", str(drawing), "--set", "min_steps=2"]) == 0
     assert drawing.read_bytes().startswith(b"\x89PNG")
+    capsys.readouterr()
     assert main(["read", str(reader), paths[0], "--nbest", "2", "--beam", "3"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
 

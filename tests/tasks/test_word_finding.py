@@ -71,9 +71,9 @@ def test_overlaps() -> None:
 
 def test_cells_of_one_word_join() -> None:
     scores, sides = torch.zeros(8, 8), torch.zeros(4, 8, 8)
-    for column, certainty in ((2, 0.9), (3, 0.6), (7, 0.55)):
-        scores[4, column] = certainty
-        sides[:, 4, column] = torch.tensor([4.0, 4 * column - 2.0, 4.0, 4.0])
+    for row, column, certainty in ((4, 2, 0.9), (4, 3, 0.6), (1, 6, 0.55)):
+        scores[row, column] = certainty
+        sides[:, row, column] = torch.tensor([4.0, 4 * column - 2.0, 4.0, 4.0])
     found = chosen_boxes(scores, sides, FindingSettings())
     assert len(found.boxes) == 2
     assert found.scores.tolist() == sorted(found.scores.tolist(), reverse=True)

@@ -239,7 +239,7 @@ class WordFinding(StoredTask):
             boxes = np.array(found.boxes, np.float32) / scale
             first, last = boxes[:, :2].clip(0, (height, width)), (boxes[:, :2] + boxes[:, 2:]).clip(0, (height, width))
             kept = ((last - first) > 1).all(1)
-            boxes = np.concatenate([first, last - first], 1)[kept]
+            boxes = np.concatenate([first, last - first], 1)[kept].astype(np.float32)
             made.append([FoundWords(picture_name(picture, number), boxes, found.scores[kept], image)])
         return made
 
