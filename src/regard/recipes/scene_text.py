@@ -69,7 +69,7 @@ def smoke() -> Recipe:
         rectify=False, channels=8, blocks=(1, 1, 1, 1), hidden_dim=48, layers=1, embed_dim=16, align_dim=32, dropout=0.0
     )
     train = Train(
-        steps=110, lr=6e-3, schedule="cosine", warmup=20, clip=5.0, log_every=22, evaluate_every=55, save_every=110,
+        steps=105, lr=9e-3, schedule="cosine", warmup=15, clip=5.0, log_every=21, evaluate_every=105, save_every=105,
         keep=1,
     )  # fmt: skip
     return Recipe("scene_text", model, task, train, "rendered numbers of one or two digits, on a CPU")
