@@ -44,15 +44,14 @@ class Boxes(Explanation):
         )
 
     def html(self) -> str:
-        """The picture with a frame around each box; its label stands above it, and shows in full under the pointer."""
+        """The picture with a frame around each box, and its label above it."""
         height, width = self.image.shape[:2]
         size = max(4.0, height / 24)
         parts = [f'<image href="{data_address(to_png(self.image))}" width="{width}" height="{height}"/>']
         for number, (top, left, high, wide) in enumerate(self.boxes.tolist()):
             label = self.labels[number] if self.labels else ""
             frame = f'x="{left:.1f}" y="{top:.1f}" width="{wide:.1f}" height="{high:.1f}"'
-            parts.append(f'<rect {frame} style="fill:none;stroke:#e69f00;stroke-width:{size / 6:.1f}">')
-            parts.append(f"<title>{text(label)}</title></rect>")
+            parts.append(f'<rect {frame} style="fill:none;stroke:#e69f00;stroke-width:{size / 6:.1f}"/>')
             if label:
                 place = f'x="{left:.1f}" y="{max(top - size / 4, size):.1f}" font-size="{size:.1f}"'
                 parts.append(f'<text {place} style="fill:#e69f00">{text(label)}</text>')
