@@ -214,8 +214,8 @@ def place_words(
     y = low[:, 1:] + (high - low)[:, 1:] * rows
     plane = torch.stack([x.unsqueeze(1).expand(-1, tall, -1), y.unsqueeze(2).expand(-1, -1, wide)], -1)
     source = unbend_points(plane.flatten(1, 2), pose) * height[:, None, None] + middle.unsqueeze(1)
-    scale = torch.tensor([2 / LINE, 2 / HIGH], device=device)
-    grid = (source * scale - 1).view(batch, tall, wide, 2)
+    x, y = source.unbind(-1)
+    grid = torch.stack([x * (2 / LINE) - 1, y * (2 / HIGH) - 1], -1).view(batch, tall, wide, 2)
     ink = F.grid_sample(line.masks, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
     beyond = columns[:, None, None, :] > 1
     return F.avg_pool2d(ink.masked_fill(beyond, 0.0), 2)

@@ -198,7 +198,8 @@ class SceneText(nn.Module):
         lstm = LSTMState(zeros, zeros)
         if self.from_whole is not None:
             _, lstm = run_lstm(self.lstm, self.from_whole(memory.summary).unsqueeze(1), lstm)
-        previous = F.one_hot(torch.zeros(batch, dtype=torch.long, device=keys.device), places).to(keys.dtype)
+        previous = torch.zeros(batch, places, device=keys.device, dtype=keys.dtype)
+        previous[:, 0] = 1.0
         time = torch.zeros(batch, dtype=torch.long, device=keys.device)
         return State(lstm, keys, memory.values, memory.allowed, memory.summary, previous, time)
 
@@ -207,6 +208,7 @@ class SceneText(nn.Module):
         attend = StepAttention(self.attention, state.keys, state.values, allowed=state.allowed)
         write = SingleLSTM(self.lstm, self.embedding(tokens), state.lstm)
         hidden, context, weights = self._advance(state, attend, write, state.lstm.hidden[:, -1])
+        assert weights is not None, "a single step always has its weights"
         logits = self._logits(hidden, context, state.summary)
         return Step(logits, state._replace(lstm=write.state, previous=weights, time=state.time + 1), weights)
 

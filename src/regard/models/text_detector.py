@@ -52,7 +52,9 @@ class TextDetector(nn.Module):
             self.up.append(nn.Sequential(*_layer(before + width, width), *_layer(width, width)))
             before = width
         self.say = nn.Conv2d(before, 5, 1)
-        nn.init.constant_(self.say.bias[0], -2.0)  # most cells are empty
+        bias = self.say.bias
+        assert bias is not None
+        nn.init.constant_(bias[:1], -2.0)  # most cells are empty
 
     def forward(self, images: Float[Tensor, "b 1 h w"]) -> Detected:
         """Scores and boxes of each cell; 16 must divide height and width."""

@@ -53,7 +53,8 @@ def best_path(logits: Float[Tensor, "t v"], *, blank: int = 0) -> tuple[list[int
     >>> best_path(torch.eye(3)[torch.tensor([1, 1, 0, 1, 2])])
     ([1, 1, 2], [(0, 2), (3, 4), (4, 5)])
     """
-    numbers, spans = [], []
+    numbers: list[int] = []
+    spans: list[tuple[int, int]] = []
     before = blank
     for time, number in enumerate(logits.argmax(-1).tolist()):
         if number != blank and number == before:

@@ -39,7 +39,8 @@ def spline_weights(points: Float[Tensor, "p 2"], size: tuple[int, int]) -> Float
     x = (torch.arange(width, dtype=torch.float64) * 2 + 1) / width - 1
     pixels = torch.stack([x.repeat(height), y.repeat_interleave(width)], -1)
     terms = torch.cat([torch.ones(len(pixels), 1), pixels, _radial(torch.cdist(pixels, points))], 1)
-    return (terms @ torch.linalg.inv(system)[:, :count]).float()
+    weights: Tensor = terms @ torch.linalg.inv(system)[:, :count]
+    return weights.float()
 
 
 def _radial(distance: Float[Tensor, "n m"]) -> Float[Tensor, "n m"]:

@@ -307,7 +307,8 @@ def cell_targets(
     top, left, height, width = (side[..., None, None] for side in drawn.boxes.unbind(-1))  # [b m 1 1]
     y, x = place.view(1, 1, -1, 1), place.view(1, 1, 1, -1)
     up, back, down, ahead = y - top, x - left, top + height - y, left + width - x
-    sides = torch.stack(torch.broadcast_tensors(up, back, down, ahead), 2)  # [b m 4 i j]
+    shape = (*drawn.visible.shape, cells, cells)
+    sides = torch.stack([side.expand(shape) for side in (up, back, down, ahead)], 2)  # [b m 4 i j]
     nearest = sides.amin(2)
     there = drawn.visible[..., None, None]
     rim = height / 5

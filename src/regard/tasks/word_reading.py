@@ -19,7 +19,7 @@ from regard.base import ConfigError, fill, to_json
 from regard.data import BOS, EOS, PAD, UNK, RowBatches
 from regard.data.pictures import Rows
 from regard.data.weather import standardised
-from regard.data.words import join_pictures, spelled
+from regard.data.words import encode_words, join_pictures, spelled
 from regard.explanation import Explanation, Places
 from regard.metrics.reading import character_errors, word_accuracy
 from regard.nn import device_of, evaluating, token_loss
@@ -225,16 +225,15 @@ class WordReading(ShownWords, StoredTask):
 
     def _mean_cost(self, model: nn.Module, words: HeldOut) -> float:
         """Nats a word, without smoothing, of the words that are not too long."""
-        from regard.data.words import encode_words
-
         device, longest = device_of(model), self.config.longest
         kept = [number for number, text in enumerate(words.texts) if len(text) <= longest]
         labels = encode_words([words.texts[number] for number in kept], longest)
         total = torch.zeros((), dtype=torch.float64, device=device)
         plain = self if not self.config.smoothing else WordReading(replace(self.config, smoothing=0.0))
         with evaluating(model):
-            for chunk in torch.arange(len(kept)).split(512):
-                rows = torch.tensor(kept)[chunk]
+            for first in range(0, len(kept), 512):
+                chunk = slice(first, first + 512)
+                rows = torch.tensor(kept[chunk])
                 widths = words.widths[rows].to(device)
                 images = standardised(words.images[rows].to(device).float() / 255, widths)
                 total += plain._cost(model, Shown(images, widths, labels[chunk].to(device)))
@@ -345,7 +344,8 @@ class _Frame:
         made = np.zeros((len(weights), rows, wide), np.float32)
         for number, each in enumerate(weights):
             np.add.at(made[number], (y, x), each[row[:, None], column[None, :]])
-        return made / np.maximum(made.sum((1, 2), keepdims=True), 1e-9)
+        shares: NDArray[np.float32] = made / np.maximum(made.sum((1, 2), keepdims=True), 1e-9)
+        return shares
 
 
 TASK = TaskEntry("word_reading", WordReading, WordReadingConfig, verb="read", inputs="pictures", example="word.png")
