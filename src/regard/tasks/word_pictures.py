@@ -50,7 +50,8 @@ class WordReadingConfig:
     longest: Letters = 20  # letters of a word, at most; readers write no more
     faces: tuple[str, ...] = ()  # of the atlas, by name; none: all
     lettering: Lettering = dataclasses.field(default_factory=Lettering)
-    weather: Weather = dataclasses.field(default_factory=Weather)
+    weather: Weather = dataclasses.field(default_factory=Weather)  # of renders
+    wear: Weather = dataclasses.field(default_factory=lambda: Weather(blur=0.4, noise=0.04, coarse=0.1))  # photographs
     height: Pixels = 32  # of the pictures that a reader sees
     width: Pixels = 128  # the same
     keep_ratio: bool = False  # pictures are as wide as their word, with padding, in place of stretched
@@ -118,7 +119,7 @@ class ShownWords:
         images, labels, aspects = self._real(device)
         chosen = (torch.rand(real, device=device) * len(images)).long()
         photographs, size = images[chosen].float() / 255, (config.height, config.width)
-        seen = wear(jostle(photographs, size), config.weather, inverted=config.weather.inverted)
+        seen = wear(jostle(photographs, size), config.wear, inverted=config.wear.inverted)
         widths = torch.full((real,), config.width, device=device)
         if config.keep_ratio:
             widths = _widths(aspects[chosen] * (0.8 + 0.4 * torch.rand(real, device=device)), size)
