@@ -208,6 +208,7 @@ def test_command_line_is_frozen() -> None:
             "--temperature", "--tokens", "--top-k", "--top-p",
         ],
         "answer": ["--device", "--draw", "--file", "--help", "--json", "--nbest", "--set"],
+        "read": ["--beam", "--device", "--draw", "--finder", "--help", "--json", "--nbest", "--set"],
         "report": ["--help", "--out", "--samples", "--source", "--split", "--target"],
         "list": ["--help", "--json"],
         "show": ["--help", "--json"],

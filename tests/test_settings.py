@@ -20,7 +20,7 @@ from sizes import WORDS, few_pictures, few_texts, tiny
 
 from regard.base import RegardError, from_json, override, to_json
 from regard.base.ranges import Range
-from regard.data import Canvas, Vocabulary, WordCodec
+from regard.data import Canvas, Lettering, Signs, Vocabulary, Weather, WordCodec
 from regard.datasets.shapes import shapes
 from regard.models import MODELS
 from regard.recipes import RECIPES, Recipe, build_model, build_task, change
@@ -43,7 +43,7 @@ from regard.train.schedule import learning_rate
 pytestmark = pytest.mark.bare  # else beartype refuses a wrong type before we do
 
 CONFIGS: list[type] = [
-    Train, Search, GlimpseSettings, Canvas, EncoderConfig, Generation,
+    Train, Search, GlimpseSettings, Canvas, EncoderConfig, Generation, Lettering, Signs, Weather,
     *(kind.config for kind in TASKS.values()),
     *(paper.config for paper in MODELS.values()),
 ]  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 
 import regard.datasets
 from regard.base import ConfigError
-from regard.data import Captions, GraphSplit, LabelledTexts, ParallelText, Pictures, Stories
+from regard.data import Captions, Glyphs, GraphSplit, LabelledTexts, ParallelText, Pictures, Stories, WordPictures
 from regard.data.sources import Source
 from regard.datasets import DATASETS, Dataset, choose, of_kind
 from regard.nn.efficientnet import WEIGHTS
@@ -19,6 +19,7 @@ SOURCES = {name: source for dataset in DATASETS.values() for name, source in dat
 TYPES = {
     "parallel text": ParallelText, "pictures": Pictures, "captions": Captions, "text": str,
     "labelled text": LabelledTexts, "stories": Stories, "graphs": GraphSplit,
+    "word pictures": WordPictures, "glyphs": Glyphs, "word list": tuple,
 }  # fmt: skip
 
 
@@ -106,6 +107,10 @@ def test_what_is_embedded_is_read_from_the_package(name: str, tmp_path: Path, mo
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
     dataset = DATASETS[name]
     splits = dataset.read()
+    if not dataset.splits:  # one thing, such as a list of words
+        assert type(splits) is TYPES[dataset.kind]
+        assert list(tmp_path.iterdir()) == []
+        return
     assert tuple(splits) == dataset.splits
     assert {type(split) for split in splits.values()} == {TYPES[dataset.kind]}
     if dataset.references is not None:
@@ -117,12 +122,12 @@ def test_what_is_embedded_is_read_from_the_package(name: str, tmp_path: Path, mo
 
 
 def test_a_task_takes_those_of_its_kind() -> None:
-    names = ("parallel text", "pictures", "captions", "text", "labelled text", "stories", "graphs")
+    names = ("parallel text", "pictures", "captions", "text", "labelled text", "stories", "graphs", "word pictures")
     kinds = [of_kind(DATASETS, kind) for kind in names]
     assert {name for sets in kinds for name in sets} == {name for name in DATASETS if DATASETS[name].can_train}
     assert not DATASETS["newstest"].can_train
     assert [("europarl" in sets, "svhn" in sets, "shapes" in sets) for sets in kinds] == [
-        (True, False, False), (False, True, False), (False, False, True), *[(False, False, False)] * 4,
+        (True, False, False), (False, True, False), (False, False, True), *[(False, False, False)] * 5,
     ]  # fmt: skip
     assert choose(DATASETS, "pictures", "svhn", setting="task.dataset") is DATASETS["svhn"]
 

@@ -23,9 +23,11 @@ from regard.api.runs import (
     train,
     write_result,
 )
+from regard.api.signs import ReadSign, read_sign
 
 __all__ = [
     "Model",
+    "ReadSign",
     "beside",
     "chart_points",
     "charts",
@@ -42,6 +44,7 @@ __all__ = [
     "load",
     "overviews",
     "places_of",
+    "read_sign",
     "report",
     "result",
     "shipped",

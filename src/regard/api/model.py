@@ -21,6 +21,7 @@ from regard.tasks import (
     Picture,
     Prediction,
     Progress,
+    ReadWord,
     Recognised,
     StoredTask,
     TaskEntry,
@@ -43,8 +44,8 @@ def verb_of(entry: TaskEntry) -> str:
 class Model:
     """A trained model and all that it needs: what `load` gives.
 
-    `predict` works for every task. `translate`, `classify`, `caption`, `generate` and `answer` are the same under the
-    names that people look for, and refuse a model that does something else.
+    `predict` works for every task. `translate`, `classify`, `caption`, `generate`, `answer` and `read` are the same
+    under the names that people look for, and refuse a model that does something else.
     """
 
     name: str
@@ -164,6 +165,20 @@ class Model:
         A story is a text whose last sentence is the question, or a `regard.data.Question`.
         """
         return self._predict_as("answer", story, settings)  # type: ignore[no-any-return]
+
+    @overload
+    def read(self, image: Picture, **settings: Any) -> ReadWord: ...
+
+    @overload
+    def read(self, image: Several, **settings: Any) -> list[ReadWord]: ...
+
+    def read(self, image: Picture | Several, **settings: Any) -> ReadWord | list[ReadWord]:
+        """The word in a picture, or in each of several: `.text`, `.probability`, and the place of each letter.
+
+        A picture is a path, the bytes of a file, or pixels as bytes [h w] or [h w 3]. `regard.api.read_sign` finds and
+        reads all words of a photograph.
+        """
+        return self._predict_as("read", image, settings)  # type: ignore[no-any-return]
 
     def must(self, verb: str) -> None:
         """Raises an error that says what to use instead, unless this is what the model does."""

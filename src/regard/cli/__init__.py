@@ -16,6 +16,7 @@ VERBS = {  # in the order of the help: a command, and the file of this area that
     "caption": "caption",
     "generate": "generate",
     "answer": "answer",
+    "read": "read",
     "report": "report",
     "info": "info",
 }

@@ -26,6 +26,7 @@ EXAMPLES = """examples:
   regard classify runs/ram_mini digit.png --path path.png
   regard caption runs/show_attend_tell_flickr8k_soft photo.jpg --overlay words.png
   regard answer runs/memn2n_smoke "Mary moved to the garden. Where is Mary?" --draw hops.png
+  regard read runs/scene_text_rendered photo.png --finder runs/scene_text_signs --draw words.png
   regard report runs/a runs/b
 """
 

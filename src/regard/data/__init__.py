@@ -6,12 +6,15 @@ from regard.data.canvas import Canvas, paint
 from regard.data.captions import CaptionBatches, Captions, caption_tokens, read_captions, split_captions
 from regard.data.download import DownloadError, cache_folder, find
 from regard.data.english import EnglishWords, english_tokens
+from regard.data.glyphs import CHARACTERS, LETTERS, Glyphs, draw_glyphs, pack_glyphs, unpack_glyphs
 from regard.data.graphs import Graph, GraphBatches, GraphRows, GraphSplit, read_graph, row_normalised, undirected
 from regard.data.images import Box, fit_box, fit_image, read_image
 from regard.data.labelled import LabelledTexts, hold_out, read_labelled, split_labelled
+from regard.data.lettering import Lettering, draw_words, write_words
 from regard.data.parallel import DataError, ParallelText, read_lines, read_parallel, split_by_source
 from regard.data.picture_folder import read_picture_folder
 from regard.data.pictures import Pictures, RowBatches
+from regard.data.signs import DrawnSigns, Signs, draw_signs
 from regard.data.sources import Source, listed_sources
 from regard.data.stories import Question, Stories, StoryBatches, encode_stories, read_stories, typed_story
 from regard.data.streams import StreamBatch, StreamBatches, WindowBatches, stream_windows
@@ -33,11 +36,15 @@ from regard.data.text import (
 from regard.data.text_batches import TextBatch, TextBatches, evaluation_text_batches, text_batch
 from regard.data.tokens import Pair, TokenBatch, TokenBatches, collate, evaluation_batches
 from regard.data.units import TextUnits, UnitKind, cut_text, read_text
+from regard.data.weather import Weather, jostle, paint_words, wear
 from regard.data.word_vectors import Coverage, WordVectors, read_word_vectors, vectors_of_pieces, vectors_of_words
+from regard.data.words import WordPictures, normalised, read_words, read_zipped_words, split_words
 
 __all__ = [
     "BOS",
+    "CHARACTERS",
     "EOS",
+    "LETTERS",
     "PAD",
     "PROBLEMS",
     "SPECIALS",
@@ -51,18 +58,22 @@ __all__ = [
     "Coverage",
     "DataError",
     "DownloadError",
+    "DrawnSigns",
     "EnglishWords",
+    "Glyphs",
     "Graph",
     "GraphBatches",
     "GraphRows",
     "GraphSplit",
     "LabelledTexts",
+    "Lettering",
     "Pair",
     "ParallelText",
     "Pictures",
     "Question",
     "RowBatches",
     "Sequences",
+    "Signs",
     "Source",
     "Stories",
     "StoryBatches",
@@ -76,8 +87,10 @@ __all__ = [
     "TokenBatches",
     "UnitKind",
     "Vocabulary",
+    "Weather",
     "WindowBatches",
     "WordCodec",
+    "WordPictures",
     "WordVectors",
     "cache_folder",
     "caption_tokens",
@@ -85,6 +98,9 @@ __all__ = [
     "collate",
     "cut_text",
     "detokenize",
+    "draw_glyphs",
+    "draw_signs",
+    "draw_words",
     "encode_stories",
     "english_tokens",
     "evaluation_batches",
@@ -93,10 +109,14 @@ __all__ = [
     "fit_box",
     "fit_image",
     "hold_out",
+    "jostle",
     "listed_sources",
+    "normalised",
     "normalize_text",
     "optimal_bits",
+    "pack_glyphs",
     "paint",
+    "paint_words",
     "read_captions",
     "read_graph",
     "read_image",
@@ -107,15 +127,21 @@ __all__ = [
     "read_stories",
     "read_text",
     "read_word_vectors",
+    "read_words",
+    "read_zipped_words",
     "row_normalised",
     "split_by_source",
     "split_captions",
     "split_labelled",
+    "split_words",
     "stream_windows",
     "text_batch",
     "tokenize",
     "typed_story",
     "undirected",
+    "unpack_glyphs",
     "vectors_of_pieces",
     "vectors_of_words",
+    "wear",
+    "write_words",
 ]

@@ -10,10 +10,14 @@ from regard.datasets import (
     communities,
     cora,
     digits,
+    english_words,
     enwik8,
     europarl,
     flickr8k,
+    generic_words,
     glove50d,
+    icdar2015,
+    iiit5k,
     imdb,
     mnist,
     multi30k,
@@ -30,6 +34,7 @@ from regard.datasets import (
     tatoeba_plain,
     tinyshakespeare,
     toy_reviews,
+    typefaces,
     wikitext2,
     yelp,
 )
@@ -67,6 +72,11 @@ DATASETS: dict[str, Dataset] = {
     "citeseer": citeseer.DATASET,
     "communities": communities.DATASET,
     "one_community_graph": one_community_graph.DATASET,
+    "iiit5k": iiit5k.DATASET,
+    "icdar2015": icdar2015.DATASET,
+    "typefaces": typefaces.DATASET,
+    "english_words": english_words.DATASET,
+    "generic_words": generic_words.DATASET,
 }
 
 __all__ = ["DATASETS", "Dataset", "choose", "of_kind"]

@@ -4,6 +4,7 @@ A task makes them, `regard.viz` draws them, a page embeds them, and a notebook s
 """
 
 from regard.explanation.blocks import Blocks
+from regard.explanation.boxes import Boxes
 from regard.explanation.concepts import Concepts, Neighbour
 from regard.explanation.edges import EdgeWeights
 from regard.explanation.explanation import Explanation
@@ -29,11 +30,13 @@ EXPLANATIONS: dict[str, type[Explanation]] = {
     "concepts": Concepts,
     "blocks": Blocks,
     "gallery": Gallery,
+    "boxes": Boxes,
 }
 
 __all__ = [
     "EXPLANATIONS",
     "Blocks",
+    "Boxes",
     "Concepts",
     "EdgeWeights",
     "Explanation",

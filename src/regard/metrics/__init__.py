@@ -10,6 +10,7 @@ from regard.metrics.attention import (
 )
 from regard.metrics.captions import CaptionBleu, Judged, caption_bleu, cider, meteor, score_captions
 from regard.metrics.language import PerplexityGroup, bits_per_character, perplexity, perplexity_by_position
+from regard.metrics.reading import character_errors, edit_distance, word_accuracy
 from regard.metrics.translation import (
     Bleu,
     Bucket,
@@ -33,9 +34,11 @@ __all__ = [
     "bleu",
     "bleu_by_length",
     "caption_bleu",
+    "character_errors",
     "chrf",
     "cider",
     "clipped_precision",
+    "edit_distance",
     "entropy",
     "hard_links",
     "mean_distance",
@@ -46,4 +49,5 @@ __all__ = [
     "support_size",
     "tokenized_bleu",
     "weight_by_distance",
+    "word_accuracy",
 ]

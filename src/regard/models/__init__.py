@@ -40,6 +40,7 @@ from regard.models.nonlocal_net import NonLocalConfig, NonLocalNet, nonlocal_res
 from regard.models.ntm import NTM, NTMLSTM, Emitted, NTMConfig, NTMLSTMConfig, ntm_feed_forward, ntm_lstm
 from regard.models.ram import RAM, RAMConfig, ram_28, ram_60, ram_100
 from regard.models.resnet import ResNet, ResNetConfig, resnet20, resnet32, resnet56
+from regard.models.scene_text import SceneText, SceneTextConfig, scene_text_2d, scene_text_base
 from regard.models.self_attentive import (
     SelfAttentive,
     SelfAttentiveConfig,
@@ -49,6 +50,7 @@ from regard.models.self_attentive import (
 )
 from regard.models.senet import SENet, SENetConfig, se_resnet20, se_resnet32, se_resnet56
 from regard.models.show_attend_tell import Captioned, ShowAttendTell, ShowAttendTellConfig, show_attend_tell_flickr8k
+from regard.models.text_detector import Detected, TextDetector, TextDetectorConfig
 from regard.models.transformer import Transformer, TransformerConfig, transformer_base, transformer_big
 from regard.models.transformer_xl import (
     TransformerXL,
@@ -175,6 +177,16 @@ MODELS: dict[str, Paper] = {
     "image_transformer": Paper(
         ImageTransformer, ImageTransformerConfig, 2018, "Image Transformer", "https://arxiv.org/abs/1802.05751",
     ),
+    "scene_text": Paper(
+        SceneText, SceneTextConfig, 2019,
+        "What Is Wrong With Scene Text Recognition Model Comparisons? (after RARE, ASTER and SAR)",
+        "https://arxiv.org/abs/1904.01906",
+    ),
+    "text_detector": Paper(
+        TextDetector, TextDetectorConfig, 2017,
+        "EAST: An Efficient and Accurate Scene Text Detector (a small relative with upright boxes)",
+        "https://arxiv.org/abs/1704.03155",
+    ),
     "memn2n_language_model": Paper(
         MemN2NLanguageModel, MemN2NLanguageModelConfig, 2015, "End-To-End Memory Networks, the language model",
         "https://arxiv.org/abs/1503.08895",
@@ -204,6 +216,7 @@ __all__ = [
     "ConvolutionalConfig",
     "DRAMConfig",
     "DTRAMConfig",
+    "Detected",
     "Emitted",
     "EncodedSource",
     "FullyConnected",
@@ -238,6 +251,8 @@ __all__ = [
     "ResNetConfig",
     "SENet",
     "SENetConfig",
+    "SceneText",
+    "SceneTextConfig",
     "SelfAttentive",
     "SelfAttentiveConfig",
     "ShowAttendTell",
@@ -245,6 +260,8 @@ __all__ = [
     "Sutskever",
     "SutskeverConfig",
     "TextClassified",
+    "TextDetector",
+    "TextDetectorConfig",
     "Transformer",
     "TransformerConfig",
     "TransformerXL",
@@ -278,6 +295,8 @@ __all__ = [
     "resnet20",
     "resnet32",
     "resnet56",
+    "scene_text_2d",
+    "scene_text_base",
     "se_resnet20",
     "se_resnet32",
     "se_resnet56",

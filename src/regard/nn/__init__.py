@@ -2,6 +2,7 @@
 
 from regard.nn.adaptive import AdaptiveEmbedding, AdaptiveLogits, AdaptiveSoftmax, predicted_loss, predicted_losses
 from regard.nn.attentions import build_attention
+from regard.nn.ctc import best_path, ctc_losses
 from regard.nn.dropout import Dropout
 from regard.nn.efficientnet import Backbone, EfficientNetLite0, Encoder, Features, Patches, efficientnet_lite0
 from regard.nn.evaluating import device_of, evaluating
@@ -26,6 +27,7 @@ from regard.nn.recurrent import (
     run_lstm,
 )
 from regard.nn.reward import MovingBaseline, baseline_error, leave_one_out, reinforce
+from regard.nn.spline import Rectifier, frame_points, spline_weights
 from regard.nn.squeeze import SqueezeExcitation
 from regard.nn.step_attention import Glance, StepAttention, query_weight
 from regard.nn.step_linear import StepLinear
@@ -54,6 +56,7 @@ __all__ = [
     "Neighbours",
     "NonLocal",
     "Patches",
+    "Rectifier",
     "Residual",
     "SingleLSTM",
     "SqueezeExcitation",
@@ -65,11 +68,14 @@ __all__ = [
     "StepTape",
     "WordEmbedding",
     "baseline_error",
+    "best_path",
     "build_attention",
+    "ctc_losses",
     "device_of",
     "efficientnet_lite0",
     "evaluating",
     "final_output",
+    "frame_points",
     "gru_step",
     "leave_one_out",
     "logistic_mixture_log_prob",
@@ -83,6 +89,7 @@ __all__ = [
     "reverse",
     "run_lstm",
     "sample_logistic_mixture",
+    "spline_weights",
     "token_divergence",
     "token_loss",
 ]

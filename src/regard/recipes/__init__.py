@@ -17,6 +17,7 @@ from regard.recipes import (
     nonlocal_net,
     ntm,
     ram,
+    scene_text,
     self_attentive,
     senet,
     show_attend_tell,
@@ -149,6 +150,14 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "image_transformer/cifar10_classes": image_transformer.cifar10_classes,
     "image_transformer/cifar10_super_resolution": image_transformer.cifar10_super_resolution,
     "image_transformer/cifar10_super_resolution_twin": image_transformer.cifar10_super_resolution_twin,
+    "scene_text/smoke": scene_text.smoke,
+    "scene_text/iiit5k": scene_text.iiit5k,
+    "scene_text/rendered": scene_text.rendered,
+    "scene_text/rendered_2d": scene_text.rendered_2d,
+    "scene_text/rendered_ctc": scene_text.rendered_ctc,
+    "scene_text/rendered_small": scene_text.rendered_small,
+    "scene_text/signs": scene_text.signs,
+    "scene_text/signs_smoke": scene_text.signs_smoke,
 }
 
 __all__ = [

@@ -10,6 +10,8 @@ from regard.tasks import (
     question_answering,
     text_classification,
     translation,
+    word_finding,
+    word_reading,
 )
 from regard.tasks.algorithmic import Algorithmic, AlgorithmicConfig, Computed
 from regard.tasks.captioning import Caption, Captioning, CaptioningConfig
@@ -44,6 +46,9 @@ from regard.tasks.task import (
 from regard.tasks.text_classification import ClassifiedText, TextClassification, TextSettings
 from regard.tasks.told_pictures import PictureGenerationConfig
 from regard.tasks.translation import Translation, TranslationConfig, read_splits
+from regard.tasks.word_finding import FindingSettings, FoundWords, WordFinding, WordFindingConfig
+from regard.tasks.word_pictures import WordReadingConfig
+from regard.tasks.word_reading import ReadWord, WordReading
 
 TASKS: dict[str, TaskEntry] = {
     entry.name: entry
@@ -57,6 +62,8 @@ TASKS: dict[str, TaskEntry] = {
         question_answering.TASK,
         node_classification.TASK,
         picture_generation.TASK,
+        word_reading.TASK,
+        word_finding.TASK,
     )
 }
 
@@ -85,6 +92,8 @@ __all__ = [
     "Example",
     "FeatureCache",
     "Figure",
+    "FindingSettings",
+    "FoundWords",
     "Generated",
     "Generation",
     "GlimpseSettings",
@@ -103,6 +112,7 @@ __all__ = [
     "Progress",
     "QuestionAnswering",
     "QuestionAnsweringConfig",
+    "ReadWord",
     "Recognised",
     "Search",
     "StoredTask",
@@ -114,6 +124,10 @@ __all__ = [
     "TrainingBatches",
     "Translation",
     "TranslationConfig",
+    "WordFinding",
+    "WordFindingConfig",
+    "WordReading",
+    "WordReadingConfig",
     "concepts_of",
     "read_splits",
     "translate_texts",
