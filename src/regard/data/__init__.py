@@ -4,6 +4,7 @@ from regard.data.algorithms import PROBLEMS, Sequences, optimal_bits
 from regard.data.batches import Batches
 from regard.data.canvas import Canvas, paint
 from regard.data.captions import CaptionBatches, Captions, caption_tokens, read_captions, split_captions
+from regard.data.clips import Clips, Views, cut_clips, draw_rows, even_views, join_clips, mask_boxes, random_views
 from regard.data.download import DownloadError, cache_folder, find
 from regard.data.english import EnglishWords, english_tokens
 from regard.data.graphs import Graph, GraphBatches, GraphRows, GraphSplit, read_graph, row_normalised, undirected
@@ -11,6 +12,7 @@ from regard.data.images import Box, fit_box, fit_image, read_image
 from regard.data.labelled import LabelledTexts, hold_out, read_labelled, split_labelled
 from regard.data.parallel import DataError, ParallelText, read_lines, read_parallel, split_by_source
 from regard.data.pictures import Pictures, RowBatches
+from regard.data.scenes import ActedClips, Scenes, act_scenes, drawn_scenes
 from regard.data.sources import Source, listed_sources
 from regard.data.stories import Question, Stories, StoryBatches, encode_stories, read_stories, typed_story
 from regard.data.streams import StreamBatch, StreamBatches, stream_windows
@@ -32,6 +34,7 @@ from regard.data.text import (
 from regard.data.text_batches import TextBatch, TextBatches, evaluation_text_batches, text_batch
 from regard.data.tokens import Pair, TokenBatch, TokenBatches, collate, evaluation_batches
 from regard.data.units import TextUnits, UnitKind, cut_text, read_text
+from regard.data.windows import cut_windows, linear_weights
 from regard.data.word_vectors import Coverage, WordVectors, read_word_vectors, vectors_of_pieces, vectors_of_words
 
 __all__ = [
@@ -41,11 +44,13 @@ __all__ = [
     "PROBLEMS",
     "SPECIALS",
     "UNK",
+    "ActedClips",
     "Batches",
     "Box",
     "Canvas",
     "CaptionBatches",
     "Captions",
+    "Clips",
     "Codec",
     "Coverage",
     "DataError",
@@ -61,6 +66,7 @@ __all__ = [
     "Pictures",
     "Question",
     "RowBatches",
+    "Scenes",
     "Sequences",
     "Source",
     "Stories",
@@ -74,27 +80,38 @@ __all__ = [
     "TokenBatch",
     "TokenBatches",
     "UnitKind",
+    "Views",
     "Vocabulary",
     "WordCodec",
     "WordVectors",
+    "act_scenes",
     "cache_folder",
     "caption_tokens",
     "codec_from_json",
     "collate",
+    "cut_clips",
     "cut_text",
+    "cut_windows",
     "detokenize",
+    "draw_rows",
+    "drawn_scenes",
     "encode_stories",
     "english_tokens",
     "evaluation_batches",
     "evaluation_text_batches",
+    "even_views",
     "find",
     "fit_box",
     "fit_image",
     "hold_out",
+    "join_clips",
+    "linear_weights",
     "listed_sources",
+    "mask_boxes",
     "normalize_text",
     "optimal_bits",
     "paint",
+    "random_views",
     "read_captions",
     "read_graph",
     "read_image",

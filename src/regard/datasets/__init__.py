@@ -28,6 +28,8 @@ from regard.datasets import (
     tatoeba_plain,
     tinyshakespeare,
     toy_reviews,
+    two_actors,
+    weizmann,
     wikitext2,
     yelp,
 )
@@ -63,6 +65,8 @@ DATASETS: dict[str, Dataset] = {
     "citeseer": citeseer.DATASET,
     "communities": communities.DATASET,
     "one_community_graph": one_community_graph.DATASET,
+    "two_actors": two_actors.DATASET,
+    "weizmann": weizmann.DATASET,
 }
 
 __all__ = ["DATASETS", "Dataset", "choose", "of_kind"]

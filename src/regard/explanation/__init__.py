@@ -14,6 +14,7 @@ from regard.explanation.places import Places
 from regard.explanation.reading import explanation_from_json
 from regard.explanation.shading import Shading
 from regard.explanation.tape import Tape
+from regard.explanation.video import Video, side_by_side
 
 EXPLANATIONS: dict[str, type[Explanation]] = {
     "matrix": Matrix,
@@ -25,6 +26,7 @@ EXPLANATIONS: dict[str, type[Explanation]] = {
     "tape": Tape,
     "shading": Shading,
     "concepts": Concepts,
+    "video": Video,
 }
 
 __all__ = [
@@ -40,5 +42,7 @@ __all__ = [
     "Places",
     "Shading",
     "Tape",
+    "Video",
     "explanation_from_json",
+    "side_by_side",
 ]

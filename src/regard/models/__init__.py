@@ -51,6 +51,7 @@ from regard.models.transformer_xl import (
     transformer_xl_wikitext103,
 )
 from regard.models.translator import EncodedSource, Paper, Translated, Translator
+from regard.models.video_action import Acted, VideoAction, VideoActionConfig, video_action_paper
 
 MODELS: dict[str, Paper] = {
     "cho": Paper(
@@ -166,6 +167,9 @@ MODELS: dict[str, Paper] = {
     "gat": Paper(
         GAT, GATConfig, 2018, "Graph Attention Networks", "https://arxiv.org/abs/1710.10903",
     ),
+    "video_action": Paper(
+        VideoAction, VideoActionConfig, 2019, "Video Action Transformer Network", "https://arxiv.org/abs/1812.02707",
+    ),
     "memn2n_language_model": Paper(
         MemN2NLanguageModel, MemN2NLanguageModelConfig, 2015, "End-To-End Memory Networks, the language model",
         "https://arxiv.org/abs/1503.08895",
@@ -182,6 +186,7 @@ __all__ = [
     "NTM",
     "NTMLSTM",
     "RAM",
+    "Acted",
     "Bahdanau",
     "BahdanauConfig",
     "Captioned",
@@ -240,6 +245,8 @@ __all__ = [
     "TransformerXLConfig",
     "Translated",
     "Translator",
+    "VideoAction",
+    "VideoActionConfig",
     "bahdanau_base",
     "cho_base",
     "convs2s_base",
@@ -276,4 +283,5 @@ __all__ = [
     "transformer_big",
     "transformer_xl_enwik8",
     "transformer_xl_wikitext103",
+    "video_action_paper",
 ]

@@ -24,6 +24,7 @@ from regard.nn.recurrent import (
     run_lstm,
 )
 from regard.nn.reward import MovingBaseline, baseline_error, leave_one_out, reinforce
+from regard.nn.roi import pool_boxes
 from regard.nn.squeeze import SqueezeExcitation
 from regard.nn.step_attention import Glance, StepAttention, query_weight
 from regard.nn.step_linear import StepLinear
@@ -71,6 +72,7 @@ __all__ = [
     "leave_one_out",
     "lstm_step",
     "padding",
+    "pool_boxes",
     "predicted_loss",
     "predicted_losses",
     "query_weight",

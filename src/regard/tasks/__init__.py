@@ -1,6 +1,7 @@
 """Tasks: batches, loss, figures, predictions. A task knows no model by name; recipes bring the two together."""
 
 from regard.tasks import (
+    action_recognition,
     algorithmic,
     captioning,
     classification,
@@ -10,6 +11,8 @@ from regard.tasks import (
     text_classification,
     translation,
 )
+from regard.tasks.action_clips import ActionRecognitionConfig
+from regard.tasks.action_recognition import ActedPerson, ActedScene, ActionRecognition, ActionSettings
 from regard.tasks.algorithmic import Algorithmic, AlgorithmicConfig, Computed
 from regard.tasks.captioning import Caption, Captioning, CaptioningConfig
 from regard.tasks.classification import Classification, ClassificationConfig, Recognised
@@ -52,11 +55,17 @@ TASKS: dict[str, TaskEntry] = {
         text_classification.TASK,
         question_answering.TASK,
         node_classification.TASK,
+        action_recognition.TASK,
     )
 }
 
 __all__ = [
     "TASKS",
+    "ActedPerson",
+    "ActedScene",
+    "ActionRecognition",
+    "ActionRecognitionConfig",
+    "ActionSettings",
     "Algorithmic",
     "AlgorithmicConfig",
     "Answer",

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from regard.viz import concepts, edges, gates, hops, matrix, path, places, shading, tape
+from regard.viz import concepts, edges, gates, hops, matrix, path, places, shading, tape, video
 from regard.viz.charts import Chart, chart_curves, glimpse_errors
 from regard.viz.curves import LengthBucket, length_curves, loss_curves
 from regard.viz.drawing import animate, can_move, draw, draw_beside
@@ -25,6 +25,7 @@ DRAWINGS: dict[str, Callable[..., Any]] = {
     "tape": tape.draw,
     "shading": shading.draw,
     "concepts": concepts.draw,
+    "video": video.draw,
 }
 
 __all__ = [
