@@ -43,7 +43,7 @@ def draw(video: Video, *, dark: bool = False) -> Grid:
     title = video.title
     if rows < len(video.weights):
         title = f"{title} ({rows} of {len(video.weights)} queries)".strip()
-    head = headroom(title or None)
+    head = max(0.1, headroom(title or None) - _ABOVE)  # a row has room for its label
     pitch = high + _ABOVE + _GAP
     figure = new_figure(max(0.2 + count * (wide + _GAP), 2.0), head + rows * pitch + 0.1, palette)
     grey = np.repeat((frames / 255 @ [0.2126, 0.7152, 0.0722])[..., None], 3, axis=-1) * 0.85
