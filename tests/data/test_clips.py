@@ -82,7 +82,9 @@ def test_taking_and_joining() -> None:
     assert again.frames.equal(torch.cat([some.frames, rest.frames]))
     assert again.labels[:, 0].argmax(1).tolist() == [2, 0, 1]
     assert pool.take([]).size == 0
-    with pytest.raises(ShapeError, match=r"frames of clips: got torch.uint8 \[15, 1, 6, 12\]; expected uint8 \[14 c h w\]"):
+    with pytest.raises(
+        ShapeError, match=r"frames of clips: got torch.uint8 \[15, 1, 6, 12\]; expected uint8 \[14 c h w\]"
+    ):
         Clips(pool.frames, (5, 9), pool.boxes, pool.labels, pool.counted, *[("a", "b", "c")] * 3)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import regard.datasets
 from regard.base import ConfigError
-from regard.data import Captions, GraphSplit, LabelledTexts, ParallelText, Pictures, Stories
+from regard.data import Captions, Clips, GraphSplit, LabelledTexts, ParallelText, Pictures, Scenes, Stories
 from regard.data.sources import Source
 from regard.datasets import DATASETS, Dataset, choose, of_kind
 from regard.nn.efficientnet import WEIGHTS
@@ -18,7 +18,8 @@ from regard.tasks import Translation, TranslationConfig
 SOURCES = {name: source for dataset in DATASETS.values() for name, source in dataset.sources.items()}
 TYPES = {
     "parallel text": ParallelText, "pictures": Pictures, "captions": Captions, "text": str,
-    "labelled text": LabelledTexts, "stories": Stories, "graphs": GraphSplit,
+    "labelled text": LabelledTexts, "stories": Stories, "graphs": GraphSplit, "clips": Clips,
+    "scenes": Scenes,
 }  # fmt: skip
 
 
@@ -117,12 +118,12 @@ def test_what_is_embedded_is_read_from_the_package(name: str, tmp_path: Path, mo
 
 
 def test_a_task_takes_those_of_its_kind() -> None:
-    names = ("parallel text", "pictures", "captions", "text", "labelled text", "stories", "graphs")
+    names = ("parallel text", "pictures", "captions", "text", "labelled text", "stories", "graphs", "clips", "scenes")
     kinds = [of_kind(DATASETS, kind) for kind in names]
     assert {name for sets in kinds for name in sets} == {name for name in DATASETS if DATASETS[name].can_train}
     assert not DATASETS["newstest"].can_train
     assert [("europarl" in sets, "svhn" in sets, "shapes" in sets) for sets in kinds] == [
-        (True, False, False), (False, True, False), (False, False, True), *[(False, False, False)] * 4,
+        (True, False, False), (False, True, False), (False, False, True), *[(False, False, False)] * 6,
     ]  # fmt: skip
     assert choose(DATASETS, "pictures", "svhn", setting="task.dataset") is DATASETS["svhn"]
 

@@ -18,9 +18,9 @@ def arrays(**changes: Any) -> bytes:
     for number in range(8):
         masks[number, 1:3, number : number + 2] = 1
     kept = {
-        "packed": np.packbits(masks, axis=2), "length": np.full(4, 2), "name": np.array(["a_run", "b_run", "c_bend", "d_walk"]),
-        "person": np.array(list("abcd")), "action": np.array(["run", "run", "bend", "walk"]), "width": np.array(10),
-        "height": np.array(4),
+        "packed": np.packbits(masks, axis=2), "length": np.full(4, 2), "person": np.array(list("abcd")),
+        "action": np.array(["run", "run", "bend", "walk"]), "width": np.array(10), "height": np.array(4),
+        "name": np.array(["a_run", "b_run", "c_bend", "d_walk"]),
     }  # fmt: skip
     content = io.BytesIO()
     np.savez(content, **{name: array for name, array in (kept | changes).items() if array is not None})
@@ -34,7 +34,11 @@ def test_persons_are_the_splits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(SOURCES, NAME, Source(NAME, None, hashlib.sha256(data).hexdigest(), len(data), "free"))
     monkeypatch.setenv("REGARD_DATA", str(tmp_path))
     splits = weizmann()
-    assert {name: split.groups for name, split in splits.items()} == {"train": ("a", "b"), "valid": ("c",), "test": ("d",)}
+    assert {name: split.groups for name, split in splits.items()} == {
+        "train": ("a", "b"),
+        "valid": ("c",),
+        "test": ("d",),
+    }
     train = splits["train"]
     assert train.frames.shape == (4, 1, 2, 5)
     assert train.frames[0, 0, :, 0].tolist() == [128, 128], "two of four pixels are inside"

@@ -5,7 +5,9 @@ from regard.base import ConfigError, ShapeError
 from regard.explanation import Video, side_by_side
 
 FRAMES = np.arange(3 * 4 * 6 * 3, dtype=np.uint8).reshape(3, 4, 6, 3)
-EXAMPLE = Video(side_by_side(FRAMES), np.full((1, 3, 2, 2), 1 / 12), [[0, 0, 2, 3], [3, 1, 6, 4]], [1], ["jumps"], 2, "t")
+EXAMPLE = Video(
+    side_by_side(FRAMES), np.full((1, 3, 2, 2), 1 / 12), [[0, 0, 2, 3], [3, 1, 6, 4]], [1], ["jumps"], 2, "t"
+)
 
 
 def random_example(rng):
@@ -14,8 +16,9 @@ def random_example(rng):
     picture = rng.integers(0, 256, (high, frames * wide, 3), dtype=np.uint8)
     boxes = np.sort(rng.random((persons, 2, 2)), axis=1).reshape(persons, 4)
     labels = [str(rng.choice(["", "jumps", "мир", "<b>"])) for _ in range(queries)]
-    return Video(picture, rng.random((queries, frames, down, across)) * rng.integers(0, 2), boxes,
-                 rng.integers(0, persons, queries), labels, int(rng.integers(0, frames)), str(rng.choice(["", "t"])))  # fmt: skip
+    weights = rng.random((queries, frames, down, across)) * rng.integers(0, 2)
+    asks, middle, title = rng.integers(0, persons, queries), int(rng.integers(0, frames)), str(rng.choice(["", "t"]))
+    return Video(picture, weights, boxes, asks, labels, middle, title)
 
 
 def test_frames_come_back():
@@ -32,7 +35,9 @@ def test_shares_are_from_an_even_one_to_the_largest():
 
 
 def test_html_has_a_row_for_each_query():
-    twice = Video(EXAMPLE.image, np.repeat(EXAMPLE.weights, 2, 0) * [[[[1.0, 2.0]]]], EXAMPLE.boxes, [0, 1], ["a", "<b>"])
+    twice = Video(
+        EXAMPLE.image, np.repeat(EXAMPLE.weights, 2, 0) * [[[[1.0, 2.0]]]], EXAMPLE.boxes, [0, 1], ["a", "<b>"]
+    )
     page = twice.html()
     assert page.count("<svg") == 2
     assert "&lt;b&gt;" in page
@@ -50,6 +55,8 @@ def test_html_has_a_row_for_each_query():
     ({"labels": []}, ShapeError, "labels do not fit the weights"),
 ])  # fmt: skip
 def test_wrong_videos(change, error, message):
-    fields = {name: getattr(EXAMPLE, name) for name in ("image", "weights", "boxes", "asks", "labels", "middle", "title")}
+    fields = {
+        name: getattr(EXAMPLE, name) for name in ("image", "weights", "boxes", "asks", "labels", "middle", "title")
+    }
     with pytest.raises(error, match=message):
         Video(**(fields | change))

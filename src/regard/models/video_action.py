@@ -124,7 +124,8 @@ class Locations(nn.Module):
 
     def forward(self, coordinates: Float[Tensor, "*b k 3"]) -> Float[Tensor, "*b k e"]:
         """Embeddings of (time, row, column)."""
-        return torch.cat([self.place(coordinates[..., 1:]), self.time(coordinates[..., :1])], -1)
+        own = coordinates.to(next(self.parameters()).dtype)
+        return torch.cat([self.place(own[..., 1:]), self.time(own[..., :1])], -1)
 
 
 def _embedding(inputs: int, dim: int) -> nn.Sequential:
@@ -183,7 +184,7 @@ class TxUnit(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(
-        self, query: Float[Tensor, "*b q d"], cells: Float[Tensor, "*b k e"], mask: Bool[Tensor, "*#b q k"] | None
+        self, query: Float[Tensor, "*b q d"], cells: Float[Tensor, "*b k e"], mask: Bool[Tensor, "..."] | None
     ) -> Float[Tensor, "*b q d"]:
         """Queries that know more of the clip."""
         attended = self.attention(query, cells, mask=mask).context

@@ -1,0 +1,61 @@
+"""Recipes of the Video Action Transformer: twins differ in one thing, and context is learnt by attention alone."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard import api
+from regard.recipes import RECIPES
+from regard.viz import draw
+
+
+def test_twins_differ_in_one_thing() -> None:
+    for name, changes in (("two_actors", {"roi": "head", "i3d": "head", "without_locations": "locations",
+                                          "relative": "locations", "low": "query"}),
+                          ("weizmann", {"roi": "head", "i3d": "head", "without_locations": "locations"})):  # fmt: skip
+        first = RECIPES[f"video_action/{name}"]()
+        for twin, setting in changes.items():
+            other = RECIPES[f"video_action/{name}_{twin}"]()
+            assert (other.task, other.train) == (first.task, first.train)
+            own = {setting: getattr(first.model, setting)}
+            assert replace(other.model, **own) == first.model != other.model
+
+
+def test_no_figure_of_a_left_out_person_chooses_weights() -> None:
+    recipe = RECIPES["video_action/weizmann"]()
+    assert recipe.task.leave_one_out
+    assert recipe.train.average == 1  # the last weights, not the best ones
+    assert recipe.train.clip is None  # a norm over nine networks would let one slow the others
+
+
+@pytest.mark.bare  # the hook would take as long again
+def test_the_small_one_learns_context_and_the_box_alone_does_not(tmp_path: Path) -> None:
+    """Labels that the other actor decides: guessing is right in 50 of 100."""
+    recipe = RECIPES["video_action/smoke"]()
+    short = replace(recipe, train=replace(recipe.train, steps=130, evaluate_every=130, save_every=130),
+                    task=replace(recipe.task, frames=6, batch_size=20))  # fmt: skip
+    model = api.train(short, tmp_path / "run")
+    figures = model.evaluate("test").figures
+    assert figures["own"] > 85
+    assert figures["context"] > 65
+    [example] = model.task.examples(model.module, "test", [3])
+    draw(example.prediction.explanations[0])
+    blind = replace(short, task=replace(short.task, box_only=True, batch_size=10),
+                    train=replace(short.train, steps=60, evaluate_every=60, save_every=60))  # fmt: skip
+    alone = api.train(blind, tmp_path / "blind").evaluate("test").figures
+    assert alone["own"] > 65
+    assert alone["context"] < 58  # 256 scenes, 1,536 labels: chance is 50 ± 1.3
+
+
+def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    recipe = RECIPES["video_action/smoke"]()
+    small = replace(recipe, model=replace(recipe.model, trunk=(4, 4), dim=8, dropout=0.2),
+                    task=replace(recipe.task, frames=4, batch_size=4, held_out=4))  # fmt: skip
+    every = replace(recipe.train, steps=6, save_every=3, evaluate_every=3, log_every=2, schedule="constant")
+    whole = api.train(replace(small, train=every), tmp_path / "whole")
+    api.train(replace(small, train=replace(every, steps=3)), tmp_path / "cut")
+    resumed = api.train(replace(small, train=every), tmp_path / "cut", resume=True)
+    for first, second in zip(whole.module.parameters(), resumed.module.parameters(), strict=True):
+        assert torch.equal(first, second)
