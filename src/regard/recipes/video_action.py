@@ -91,7 +91,7 @@ def weizmann_without_locations() -> Recipe:
 
 
 def smoke() -> Recipe:
-    """Small scenes with two actors, on a CPU, in a quarter of a minute."""
+    """Small scenes with two actors, on a CPU, in half a minute."""
     model = VideoActionConfig(trunk=(8, 16, 16), dim=32, layers=2, hidden_dim=64, roi_size=3, dropout=0.0)
     task = ActionRecognitionConfig(frames=8, height=16, width=32, batch_size=24, held_out=256)
     train = Train(steps=300, optimiser="adamw", lr=3e-3, weight_decay=0.01, schedule="cosine", warmup=30, log_every=50,
