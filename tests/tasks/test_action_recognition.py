@@ -197,3 +197,24 @@ def test_examples_have_their_labels() -> None:
     [example] = scenes.examples(built(scenes, head="roi"), "valid", [3])
     assert example.reference.count(";") == 1
     assert example.prediction.explanations == (), "the twin does not look anywhere"
+
+
+@pytest.mark.parametrize("filmed_", [False, True])
+def test_a_captured_step_can_hold_the_loss(filmed_: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the first call nothing is copied from the host, and in bfloat16 gradients are finite."""
+    task = filmed(FILM) if filmed_ else ActionRecognition(ActionRecognitionConfig(**{**vars(SCENES), "box_only": True}))
+    model, batch = built(task, locations="relative" if filmed_ else "absolute"), next(task.batches(seed=0))
+    task.loss(model, batch)
+
+    def forbidden(*_: Any, **__: Any) -> None:
+        raise AssertionError("a tensor is made from values of the host")
+
+    for name in ("tensor", "as_tensor", "from_numpy"):
+        monkeypatch.setattr(torch, name, forbidden)
+    for name in ("item", "tolist", "cpu", "nonzero"):
+        monkeypatch.setattr(Tensor, name, forbidden)
+    with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+        loss = task.loss(model, batch)
+    loss.total.backward()
+    monkeypatch.undo()
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters() if parameter.grad is not None)

@@ -6,7 +6,7 @@ mirrored or not. Nothing waits for the device, so a captured graph may hold it.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -80,10 +80,10 @@ class Clips:
 
 def join_clips(splits: Sequence[Clips]) -> Clips:
     """All sequences of several splits of one data set, in their order."""
-    tensors = {
+    tensors: dict[str, Any] = {
         name: torch.cat([getattr(split, name) for split in splits]) for name in ("frames", "boxes", "labels", "counted")
     }
-    texts = {
+    texts: dict[str, Any] = {
         name: tuple(value for split in splits for value in getattr(split, name))
         for name in ("lengths", "names", "groups")
     }
@@ -154,29 +154,28 @@ def cut_clips(
     steps = torch.arange(frames, device=first.device)
     numbers = starts[views.rows][:, None] + (first[:, None] + stride[:, None] * steps).round().long()  # [b t]
     boxes = pool.boxes[numbers[:, frames // 2]]  # [b r 4]
-    full = torch.tensor([pool.frames.shape[-1], pool.frames.shape[-2]] * 2, device=first.device)
-    shown = _windows(boxes[:, 0], views, full[:2], height / width, window)
+    tall, wide = pool.frames.shape[-2:]
+    pixels = torch.stack([side * size for side, size in zip(boxes.unbind(-1), (wide, tall) * 2, strict=True)], -1)
+    shown = _windows(pixels[:, 0], views, (tall, wide), height / width, window)
     clips = cut_windows(pool.frames[numbers].float() / 255, shown, height, width).transpose(1, 2)
     counted = pool.counted[views.rows]
-    return ActedClips(clips, _inside(boxes * full, shown), pool.labels[views.rows], counted)
+    return ActedClips(clips, _inside(pixels, shown), pool.labels[views.rows], counted)
 
 
 def _windows(
-    box: Float[Tensor, "b 4"], views: Views, size: Tensor, proportion: float, window: float | None
+    box: Float[Tensor, "b 4"], views: Views, size: tuple[int, int], proportion: float, window: float | None
 ) -> Float[Tensor, "b 4"]:
     """Left, top, right and bottom of what each clip shows, in pixels; left and right change places in mirrored ones."""
     if window is None:
-        middle = (size / 2).expand(len(box), 2)
-        sides = size.expand(len(box), 2) * views.zoom[:, None]
+        middle_x, middle_y = size[1] / 2, size[0] / 2
+        tall, wide = size[0] * views.zoom, size[1] * views.zoom
     else:
-        middle = (box[:, :2] + box[:, 2:]) / 2 * size
-        tall = window * size[1] * views.zoom
-        sides = torch.stack([tall / proportion, tall], 1)
-    middle = middle + torch.stack([views.right, views.down], 1) * sides
-    low, high = middle - sides / 2, middle + sides / 2
-    left = torch.where(views.mirrored, high[:, 0], low[:, 0])
-    right = torch.where(views.mirrored, low[:, 0], high[:, 0])
-    return torch.stack([left, low[:, 1], right, high[:, 1]], 1)
+        middle_x, middle_y = (box[:, 0] + box[:, 2]) / 2, (box[:, 1] + box[:, 3]) / 2
+        tall = window * size[0] * views.zoom
+        wide = tall / proportion
+    x, y = middle_x + views.right * wide, middle_y + views.down * tall
+    half = torch.where(views.mirrored, -wide / 2, wide / 2)
+    return torch.stack([x - half, y - tall / 2, x + half, y + tall / 2], 1)
 
 
 def _inside(boxes: Float[Tensor, "b r 4"], window: Float[Tensor, "b 4"]) -> Float[Tensor, "b r 4"]:

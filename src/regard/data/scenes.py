@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.base import ConfigError, ShapeError
@@ -74,14 +74,14 @@ def act_scenes(chances: Float[Tensor, "b n"], frames: int, height: int, width: i
 
     # where they stand in the middle frame: two places at least GAP apart, and who has the left one
     inner = both[:, 0:2].sort(1).values * room  # [b 2]
-    places = MARGIN * unit + inner + torch.tensor([0.0, GAP * unit], device=device)
+    places = torch.stack([inner[:, 0], inner[:, 1] + GAP * unit], 1) + MARGIN * unit
     swapped = both[:, 2:3] < 0.5
     x = torch.where(swapped, places.flip(1), places)  # [b 2]
     y = (0.5 + 0.25 * own[..., 0]) * height
 
     # what they do
     jumps, right = own[..., 1] < 0.5, own[..., 2] < 0.5
-    speed = (0.3 + 0.3 * own[..., 3]) * unit * 16 / frames * torch.where(right, 1.0, -1.0)
+    speed = (0.3 + 0.3 * own[..., 3]) * unit * 16 / frames * (2.0 * right - 1.0)
     colour = (own[..., 4] * len(COLOURS)).long().clamp(max=len(COLOURS) - 1)  # [b 2]
     time = torch.arange(frames, device=device) - frames // 2
     across = x.unsqueeze(-1) + speed.unsqueeze(-1) * time  # [b 2 t]
@@ -96,7 +96,7 @@ def act_scenes(chances: Float[Tensor, "b n"], frames: int, height: int, width: i
     head = _rectangle(across, down - (tall + head_size).unsqueeze(-1), head_size, head_size, height, width)
     shape = (body + head).clamp(max=1)  # [b 2 t h w]
     shade = 0.05 + 0.25 * both[:, 3]  # of the ground
-    paint = torch.tensor(COLOURS, device=device)[colour]  # [b 2 3]
+    paint = _paint(colour)
     ground = shade[:, None, None, None, None].expand(b, 3, frames, height, width)
     clips = ground
     for actor in range(2):
@@ -107,12 +107,21 @@ def act_scenes(chances: Float[Tensor, "b n"], frames: int, height: int, width: i
     middle = frames // 2
     x_now, y_now = across[..., middle], down[..., middle]
     sides = (x_now - half - unit, y_now - tall - 2 * head_size - unit, x_now + half + unit, y_now + tall + unit)
-    boxes = torch.stack(sides, -1) / torch.tensor([width, height, width, height], device=device)
+    boxes = torch.stack([side / size for side, size in zip(sides, (width, height) * 2, strict=True)], -1)
     other_right, other_jumps = right.flip(1), jumps.flip(1)
     other_is_right = x.flip(1) > x
     labels = torch.stack([jumps, right, other_jumps, other_right != other_is_right, right == other_right], -1)
     counted = torch.ones(b, 2, dtype=torch.bool, device=device)
     return ActedClips(clips, boxes.clamp(0, 1), labels.float(), counted)
+
+
+def _paint(colour: Int[Tensor, "b 2"]) -> Float[Tensor, "b 2 3"]:
+    """Red, green and blue of each actor; a table of colours would have to be copied from the host."""
+    paint = torch.zeros(*colour.shape, 3, device=colour.device)
+    for number, shades in enumerate(COLOURS):
+        for channel, shade in enumerate(shades):
+            paint[..., channel] += shade * (colour == number)
+    return paint
 
 
 def _rectangle(

@@ -68,7 +68,8 @@ class Video(Explanation):
         """The frames, one after the other."""
         count = self.weights.shape[1]
         height, width = self.image.shape[0], self.image.shape[1] // count
-        return self.image.reshape(height, count, width, 3).transpose(1, 0, 2, 3)
+        frames: ndarray = self.image.reshape(height, count, width, 3).transpose(1, 0, 2, 3)
+        return frames
 
     def shares(self) -> Float[ndarray, "n t i j"]:
         """Weights from 0 (an even share or less) to 1 (the largest one of the query)."""
@@ -76,7 +77,8 @@ class Video(Explanation):
         above = np.clip(flat - flat.mean(1, keepdims=True), 0, None)
         top = above.max(1, keepdims=True, initial=0)
         level = np.divide(above, top, out=np.zeros_like(above), where=top > 1e-9 * np.abs(flat).max(initial=1e-30))
-        return level.reshape(self.weights.shape)
+        shares: ndarray = level.reshape(self.weights.shape)
+        return shares
 
     def html(self) -> str:
         """A row of frames for each query, its weights in colour and the person's box in the middle frame."""

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -105,7 +106,8 @@ class ChannelsLast(nn.Conv3d):
     def forward(self, x: Float[Tensor, "b c t h w"]) -> Float[Tensor, "b d t2 h2 w2"]:
         """The convolution of x."""
         last = torch.channels_last_3d if self.in_channels >= 8 else torch.contiguous_format
-        return self._conv_forward(x.contiguous(memory_format=last), self.weight.contiguous(memory_format=last), None)
+        clips, weight = x.contiguous(memory_format=last), self.weight.contiguous(memory_format=last)
+        return F.conv3d(clips, weight, stride=self.stride, padding=self.padding)
 
 
 def convolution(channels: int, width: int, stride: tuple[int, int, int] = (1, 1, 1)) -> nn.Sequential:

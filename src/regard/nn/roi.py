@@ -39,4 +39,5 @@ def _bins(low: Tensor, high: Tensor, cells: int, size: int) -> Float[Tensor, "b 
     """The share that each bin between two edges takes of each cell of an axis."""
     step = (torch.arange(size * SAMPLES, device=low.device, dtype=low.dtype) + 0.5) / (size * SAMPLES)
     places = (low[..., None] + (high - low)[..., None] * step) * cells
-    return linear_weights(places, cells).unflatten(-2, (size, SAMPLES)).mean(-2)
+    weights = linear_weights(places, cells)
+    return weights.view(*weights.shape[:-2], size, SAMPLES, cells).mean(-2)

@@ -224,8 +224,10 @@ class ActionClips:
     def cut_from(self, pool: PooledClips, views: Views) -> ActedClips:
         """Clips of the size of the settings, out of sequences that are on the device."""
         config = self.config
-        size = {"frames": config.frames, "height": config.height, "width": config.width}
-        return cut_clips(*pool, views, **size, window=config.window)
+        return cut_clips(
+            pool.clips, pool.starts, pool.lengths, views, frames=config.frames, height=config.height,
+            width=config.width, window=config.window,
+        )  # fmt: skip
 
 
 def pooled(clips: Clips, device: torch.device) -> PooledClips:

@@ -199,7 +199,7 @@ class ActionRecognition(ActionClips, StoredTask):
         options = {"member": member} if self.members > 1 else {}
         chunks: list[tuple[Tensor, ...]] = []
         with evaluating(model):
-            for rows in numbers.split(max(1, AT_ONCE // views)):
+            for rows in torch.split(numbers, max(1, AT_ONCE // views)):
                 acted = self.held_out(split, rows.to(device), views)
                 logits = model(acted.clips, acted.boxes, **options).logits.float()
                 hits = self.right(logits, acted.labels)[acted.counted]
