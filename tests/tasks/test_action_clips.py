@@ -1,7 +1,10 @@
 """The clips of a task: scenes and films, who is left out, what is blank outside of a box, and what a run keeps."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from film import film
@@ -103,3 +106,19 @@ def test_settings_in_words() -> None:
     with pytest.raises(ConfigError, match=r"task\.dataset: got 'two_actor'; expected one of weizmann, two_actors"):
         ActionRecognition(ActionRecognitionConfig("two_actor")).splits  # noqa: B018
     assert isinstance(filmed(FILM).held_out("test", torch.tensor([3]), 2), ActedClips)
+
+
+@pytest.mark.parametrize("leave", [False, True])
+def test_a_folder_of_the_user(leave: bool, tmp_path: Path) -> None:
+    for number in range(6):
+        np.save(tmp_path / f"c{number}.npy", np.full((5, 20, 30), 40 * number, np.uint8))
+        facts = {"boxes": [[2, 3, 12, 18]], "labels": [["walks" if number % 2 else "jumps"]], "group": f"{number // 2}"}
+        (tmp_path / f"c{number}.json").write_text(json.dumps(facts))
+    config = ActionRecognition.from_files(replace(SMALL, leave_one_out=False, several=False), str(tmp_path), None)
+    task = ActionRecognition(replace(config, leave_one_out=leave))
+    assert task.facts.classes == ("jumps", "walks")
+    assert task.members == (3 if leave else 1)
+    drawn = task.draw(7, CPU, 0)
+    assert drawn.clips.shape == (7, 3, 4, 16, 32)
+    torch.testing.assert_close(drawn.boxes[0, 0], torch.tensor([2 / 30, 3 / 20, 12 / 30, 18 / 20]))
+    assert len(task.rows_of("test", 0)) == 2
