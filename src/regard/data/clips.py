@@ -166,8 +166,9 @@ def _windows(
     box: Float[Tensor, "b 4"], views: Views, size: tuple[int, int], proportion: float, window: float | None
 ) -> Float[Tensor, "b 4"]:
     """Left, top, right and bottom of what each clip shows, in pixels; left and right change places in mirrored ones."""
+    middle_x: float | Tensor = size[1] / 2
+    middle_y: float | Tensor = size[0] / 2
     if window is None:
-        middle_x, middle_y = size[1] / 2, size[0] / 2
         tall, wide = size[0] * views.zoom, size[1] * views.zoom
     else:
         middle_x, middle_y = (box[:, 0] + box[:, 2]) / 2, (box[:, 1] + box[:, 3]) / 2
