@@ -35,3 +35,13 @@ def test_reduced_frames_keep_their_mean() -> None:
     torch.testing.assert_close(
         cut_windows(frames, torch.tensor([[0.0, 0.0, 24.0, 24.0]], dtype=torch.float64), 24, 24), frames
     )
+
+
+def test_a_bright_picture_stays_bright_at_every_scale() -> None:
+    """Windows inside of a white picture are white, whatever they are reduced by; outside it is black."""
+    frames = torch.ones(40, 1, 1, 60, 60, dtype=torch.float64)
+    side = torch.linspace(6, 36, 40, dtype=torch.float64)
+    inside = torch.stack([30 - side / 2, 30 - side / 2, 30 + side / 2, 30 + side / 2], 1)
+    torch.testing.assert_close(cut_windows(frames, inside, 8, 8), torch.ones(40, 1, 1, 8, 8, dtype=torch.float64))
+    outside = inside + torch.tensor([100.0, 0.0, 100.0, 0.0])
+    assert cut_windows(frames, outside, 8, 8).abs().max() == 0

@@ -7,22 +7,28 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+BEYOND = 4  # cells outside of a picture that count as zero where a window is reduced
+
 
 def linear_weights(
-    places: Float[Tensor, "*b n"], size: int, *, reach: float | Float[Tensor, "*#b 1"] = 1.0
+    places: Float[Tensor, "*b n"], size: int, *, reach: Float[Tensor, "*#b 1"] | None = None
 ) -> Float[Tensor, "*b n size"]:
     """The share that each of n places takes of each of `size` cells, whose middles are at 0.5, 1.5, ….
 
-    A place between two middles takes from both (a triangle with the half width `reach`, in cells). What lies outside
-    of the cells counts as zero, so rows of places near the edge sum to less than one.
+    A place between two middles takes from both: a triangle with the half width `reach`, which is one cell or more.
+    What lies outside of the cells counts as zero, so rows of places near the edge sum to less than one.
 
     >>> linear_weights(torch.tensor([0.5, 1.25]), 3)
     tensor([[1.0000, 0.0000, 0.0000],
             [0.2500, 0.7500, 0.0000]])
     """
-    middles = torch.arange(size, device=places.device, dtype=places.dtype) + 0.5
-    wide = reach.unsqueeze(-1) if isinstance(reach, Tensor) else reach
-    return (1 - (places.unsqueeze(-1) - middles).abs() / wide).clamp(min=0) / wide
+    if not isinstance(reach, Tensor):
+        middles = torch.arange(size, device=places.device, dtype=places.dtype) + 0.5
+        return (1 - (places.unsqueeze(-1) - middles).abs()).clamp(min=0)
+    middles = torch.arange(-BEYOND, size + BEYOND, device=places.device, dtype=places.dtype) + 0.5
+    triangles = (1 - (places.unsqueeze(-1) - middles).abs() / reach.unsqueeze(-1)).clamp(min=0)
+    shares = triangles / triangles.sum(-1, keepdim=True).clamp(min=1e-6)  # of a constant picture, a constant is left
+    return shares[..., BEYOND : BEYOND + size]
 
 
 def cut_windows(
