@@ -9,7 +9,18 @@ import pytest
 
 import regard.datasets
 from regard.base import ConfigError
-from regard.data import Captions, Glyphs, GraphSplit, LabelledTexts, ParallelText, Pictures, Stories, WordPictures
+from regard.data import (
+    Captions,
+    Clips,
+    Glyphs,
+    GraphSplit,
+    LabelledTexts,
+    ParallelText,
+    Pictures,
+    Scenes,
+    Stories,
+    WordPictures,
+)  # fmt: skip
 from regard.data.sources import Source
 from regard.datasets import DATASETS, Dataset, choose, of_kind
 from regard.nn.efficientnet import WEIGHTS
@@ -19,7 +30,7 @@ SOURCES = {name: source for dataset in DATASETS.values() for name, source in dat
 TYPES = {
     "parallel text": ParallelText, "pictures": Pictures, "captions": Captions, "text": str,
     "labelled text": LabelledTexts, "stories": Stories, "graphs": GraphSplit,
-    "word pictures": WordPictures, "glyphs": Glyphs, "word list": tuple,
+    "word pictures": WordPictures, "glyphs": Glyphs, "word list": tuple, "clips": Clips, "scenes": Scenes,
 }  # fmt: skip
 
 
@@ -122,12 +133,15 @@ def test_what_is_embedded_is_read_from_the_package(name: str, tmp_path: Path, mo
 
 
 def test_a_task_takes_those_of_its_kind() -> None:
-    names = ("parallel text", "pictures", "captions", "text", "labelled text", "stories", "graphs", "word pictures")
+    names = (
+        "parallel text", "pictures", "captions", "text", "labelled text", "stories", "graphs", "word pictures", "clips",
+        "scenes",
+    )  # fmt: skip
     kinds = [of_kind(DATASETS, kind) for kind in names]
     assert {name for sets in kinds for name in sets} == {name for name in DATASETS if DATASETS[name].can_train}
     assert not DATASETS["newstest"].can_train
     assert [("europarl" in sets, "svhn" in sets, "shapes" in sets) for sets in kinds] == [
-        (True, False, False), (False, True, False), (False, False, True), *[(False, False, False)] * 5,
+        (True, False, False), (False, True, False), (False, False, True), *[(False, False, False)] * 7,
     ]  # fmt: skip
     assert choose(DATASETS, "pictures", "svhn", setting="task.dataset") is DATASETS["svhn"]
 

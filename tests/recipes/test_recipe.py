@@ -25,6 +25,7 @@ from regard.recipes import (
 )
 from regard.recipes.recipe import FORMAT
 from regard.tasks import (
+    ActionRecognition,
     Captioning,
     CaptioningConfig,
     LanguageModelling,
@@ -35,6 +36,7 @@ from regard.tasks import (
     Translation,
     TranslationConfig,
 )
+from regard.tasks.action_clips import ActionFacts
 from regard.tasks.graph_nodes import Facts
 
 FILES = {name.partition("/")[0]: name.partition("/")[0] for name in RECIPES} | {"nonlocal": "nonlocal_net"}
@@ -100,6 +102,10 @@ def test_settings_survive_a_folder(name: str, tmp_path: Path) -> None:
         pictures = PictureFacts(("a", "b"), 1, 3, 32)
         save_recipe(tmp_path, recipe, PictureGeneration(recipe.task, facts=pictures))
         assert load_task(tmp_path, recipe).facts == pictures
+    elif TASK[name] == "action_recognition":
+        known = ActionFacts(("a", "b"), 1, ("b",), ("x", "y"))
+        save_recipe(tmp_path, recipe, ActionRecognition(recipe.task, known))
+        assert load_task(tmp_path, recipe).facts == known
     elif TASK[name] == "captioning":
         words = Vocabulary(["a"])
         save_recipe(tmp_path, recipe, Captioning(recipe.task, vocabulary=words, encoder=object()))

@@ -4,6 +4,7 @@ from regard.data.algorithms import PROBLEMS, Sequences, optimal_bits
 from regard.data.batches import Batches
 from regard.data.canvas import Canvas, paint
 from regard.data.captions import CaptionBatches, Captions, caption_tokens, read_captions, split_captions
+from regard.data.clips import Clips, Views, cut_clips, draw_rows, even_views, join_clips, mask_boxes, random_views
 from regard.data.download import DownloadError, cache_folder, find
 from regard.data.english import EnglishWords, english_tokens
 from regard.data.glyphs import CHARACTERS, LETTERS, Glyphs, draw_glyphs, pack_glyphs, unpack_glyphs
@@ -14,6 +15,7 @@ from regard.data.lettering import Lettering, draw_words, write_words
 from regard.data.parallel import DataError, ParallelText, read_lines, read_parallel, split_by_source
 from regard.data.picture_folder import read_picture_folder
 from regard.data.pictures import Pictures, RowBatches
+from regard.data.scenes import ActedClips, Scenes, act_scenes, drawn_scenes
 from regard.data.signs import DrawnSigns, Signs, draw_signs
 from regard.data.sources import Source, listed_sources
 from regard.data.stories import Question, Stories, StoryBatches, encode_stories, read_stories, typed_story
@@ -37,6 +39,7 @@ from regard.data.text_batches import TextBatch, TextBatches, evaluation_text_bat
 from regard.data.tokens import Pair, TokenBatch, TokenBatches, collate, evaluation_batches
 from regard.data.units import TextUnits, UnitKind, cut_text, read_text
 from regard.data.weather import Weather, jostle, paint_words, wear
+from regard.data.windows import cut_windows, linear_weights
 from regard.data.word_vectors import Coverage, WordVectors, read_word_vectors, vectors_of_pieces, vectors_of_words
 from regard.data.words import WordPictures, normalised, read_words, read_zipped_words, split_words
 
@@ -49,11 +52,13 @@ __all__ = [
     "PROBLEMS",
     "SPECIALS",
     "UNK",
+    "ActedClips",
     "Batches",
     "Box",
     "Canvas",
     "CaptionBatches",
     "Captions",
+    "Clips",
     "Codec",
     "Coverage",
     "DataError",
@@ -72,6 +77,7 @@ __all__ = [
     "Pictures",
     "Question",
     "RowBatches",
+    "Scenes",
     "Sequences",
     "Signs",
     "Source",
@@ -86,37 +92,48 @@ __all__ = [
     "TokenBatch",
     "TokenBatches",
     "UnitKind",
+    "Views",
     "Vocabulary",
     "Weather",
     "WindowBatches",
     "WordCodec",
     "WordPictures",
     "WordVectors",
+    "act_scenes",
     "cache_folder",
     "caption_tokens",
     "codec_from_json",
     "collate",
+    "cut_clips",
     "cut_text",
+    "cut_windows",
     "detokenize",
     "draw_glyphs",
+    "draw_rows",
     "draw_signs",
     "draw_words",
+    "drawn_scenes",
     "encode_stories",
     "english_tokens",
     "evaluation_batches",
     "evaluation_text_batches",
+    "even_views",
     "find",
     "fit_box",
     "fit_image",
     "hold_out",
+    "join_clips",
     "jostle",
+    "linear_weights",
     "listed_sources",
+    "mask_boxes",
     "normalised",
     "normalize_text",
     "optimal_bits",
     "pack_glyphs",
     "paint",
     "paint_words",
+    "random_views",
     "read_captions",
     "read_graph",
     "read_image",

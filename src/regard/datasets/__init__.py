@@ -34,7 +34,9 @@ from regard.datasets import (
     tatoeba_plain,
     tinyshakespeare,
     toy_reviews,
+    two_actors,
     typefaces,
+    weizmann,
     wikitext2,
     yelp,
 )
@@ -77,6 +79,8 @@ DATASETS: dict[str, Dataset] = {
     "typefaces": typefaces.DATASET,
     "english_words": english_words.DATASET,
     "generic_words": generic_words.DATASET,
+    "two_actors": two_actors.DATASET,
+    "weizmann": weizmann.DATASET,
 }
 
 __all__ = ["DATASETS", "Dataset", "choose", "of_kind"]

@@ -17,6 +17,7 @@ from regard.explanation.places import Places
 from regard.explanation.reading import explanation_from_json
 from regard.explanation.shading import Shading
 from regard.explanation.tape import Tape
+from regard.explanation.video import Video, side_by_side
 
 EXPLANATIONS: dict[str, type[Explanation]] = {
     "matrix": Matrix,
@@ -31,6 +32,7 @@ EXPLANATIONS: dict[str, type[Explanation]] = {
     "blocks": Blocks,
     "gallery": Gallery,
     "boxes": Boxes,
+    "video": Video,
 }
 
 __all__ = [
@@ -49,5 +51,7 @@ __all__ = [
     "Places",
     "Shading",
     "Tape",
+    "Video",
     "explanation_from_json",
+    "side_by_side",
 ]

@@ -59,6 +59,7 @@ from regard.models.transformer_xl import (
     transformer_xl_wikitext103,
 )
 from regard.models.translator import EncodedSource, Paper, Translated, Translator
+from regard.models.video_action import Acted, VideoAction, VideoActionConfig, video_action_paper
 
 MODELS: dict[str, Paper] = {
     "cho": Paper(
@@ -187,6 +188,9 @@ MODELS: dict[str, Paper] = {
         "EAST: An Efficient and Accurate Scene Text Detector (a small relative with upright boxes)",
         "https://arxiv.org/abs/1704.03155",
     ),
+    "video_action": Paper(
+        VideoAction, VideoActionConfig, 2019, "Video Action Transformer Network", "https://arxiv.org/abs/1812.02707",
+    ),
     "memn2n_language_model": Paper(
         MemN2NLanguageModel, MemN2NLanguageModelConfig, 2015, "End-To-End Memory Networks, the language model",
         "https://arxiv.org/abs/1503.08895",
@@ -203,6 +207,7 @@ __all__ = [
     "NTM",
     "NTMLSTM",
     "RAM",
+    "Acted",
     "Bahdanau",
     "BahdanauConfig",
     "Captioned",
@@ -268,6 +273,8 @@ __all__ = [
     "TransformerXLConfig",
     "Translated",
     "Translator",
+    "VideoAction",
+    "VideoActionConfig",
     "bahdanau_base",
     "cho_base",
     "convs2s_base",
@@ -308,4 +315,5 @@ __all__ = [
     "transformer_big",
     "transformer_xl_enwik8",
     "transformer_xl_wikitext103",
+    "video_action_paper",
 ]

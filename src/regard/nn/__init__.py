@@ -27,6 +27,7 @@ from regard.nn.recurrent import (
     run_lstm,
 )
 from regard.nn.reward import MovingBaseline, baseline_error, leave_one_out, reinforce
+from regard.nn.roi import pool_boxes
 from regard.nn.spline import Rectifier, frame_points, spline_weights
 from regard.nn.squeeze import SqueezeExcitation
 from regard.nn.step_attention import Glance, StepAttention, query_weight
@@ -82,6 +83,7 @@ __all__ = [
     "lstm_step",
     "mixture_width",
     "padding",
+    "pool_boxes",
     "predicted_loss",
     "predicted_losses",
     "query_weight",

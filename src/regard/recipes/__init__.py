@@ -23,6 +23,7 @@ from regard.recipes import (
     show_attend_tell,
     transformer,
     transformer_xl,
+    video_action,
 )
 from regard.recipes.ledger import entry, figure, overview, table
 from regard.recipes.recipe import (
@@ -158,6 +159,18 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "scene_text/rendered_small": scene_text.rendered_small,
     "scene_text/signs": scene_text.signs,
     "scene_text/signs_smoke": scene_text.signs_smoke,
+    "video_action/two_actors": video_action.two_actors,
+    "video_action/two_actors_relative": video_action.two_actors_relative,
+    "video_action/two_actors_low": video_action.two_actors_low,
+    "video_action/two_actors_without_locations": video_action.two_actors_without_locations,
+    "video_action/two_actors_roi": video_action.two_actors_roi,
+    "video_action/two_actors_i3d": video_action.two_actors_i3d,
+    "video_action/two_actors_box_only": video_action.two_actors_box_only,
+    "video_action/weizmann": video_action.weizmann,
+    "video_action/weizmann_without_locations": video_action.weizmann_without_locations,
+    "video_action/weizmann_roi": video_action.weizmann_roi,
+    "video_action/weizmann_i3d": video_action.weizmann_i3d,
+    "video_action/smoke": video_action.smoke,
 }
 
 __all__ = [

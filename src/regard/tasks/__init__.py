@@ -1,6 +1,7 @@
 """Tasks: batches, loss, figures, predictions. A task knows no model by name; recipes bring the two together."""
 
 from regard.tasks import (
+    action_recognition,
     algorithmic,
     captioning,
     classification,
@@ -13,6 +14,8 @@ from regard.tasks import (
     word_finding,
     word_reading,
 )
+from regard.tasks.action_clips import ActionRecognitionConfig
+from regard.tasks.action_recognition import ActedPerson, ActedScene, ActionRecognition, ActionSettings
 from regard.tasks.algorithmic import Algorithmic, AlgorithmicConfig, Computed
 from regard.tasks.captioning import Caption, Captioning, CaptioningConfig
 from regard.tasks.classification import Classification, ClassificationConfig, Recognised
@@ -64,11 +67,17 @@ TASKS: dict[str, TaskEntry] = {
         picture_generation.TASK,
         word_reading.TASK,
         word_finding.TASK,
+        action_recognition.TASK,
     )
 }
 
 __all__ = [
     "TASKS",
+    "ActedPerson",
+    "ActedScene",
+    "ActionRecognition",
+    "ActionRecognitionConfig",
+    "ActionSettings",
     "Algorithmic",
     "AlgorithmicConfig",
     "Answer",

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from regard.viz import blocks, boxes, concepts, edges, gallery, gates, hops, matrix, path, places, shading, tape
+from regard.viz import blocks, boxes, concepts, edges, gallery, gates, hops, matrix, path, places, shading, tape, video
 from regard.viz.charts import Chart, chart_curves, glimpse_errors
 from regard.viz.curves import LengthBucket, length_curves, loss_curves
 from regard.viz.drawing import animate, can_move, draw, draw_beside
@@ -28,6 +28,7 @@ DRAWINGS: dict[str, Callable[..., Any]] = {
     "blocks": blocks.draw,
     "gallery": gallery.draw,
     "boxes": boxes.draw,
+    "video": video.draw,
 }
 
 __all__ = [
