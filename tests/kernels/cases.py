@@ -321,7 +321,7 @@ def test_not_a_number_is_not_hidden(q: int) -> None:
         assert torch.isfinite(context[0, 1:]).all()
 
 
-@pytest.mark.parametrize("q", [pytest.param(1, id="single"), pytest.param(2, id="many")])
+@pytest.mark.parametrize("q", [pytest.param(1, id="single"), pytest.param(2, id="many", marks=pytest.mark.slow)])
 def test_operations_are_whole(q: int) -> None:
     query, keys, values, v = (x.requires_grad_() for x in inputs(1, q, 3, 4, 2))
     lengths, seed = torch.tensor([2], device=DEVICE), torch.tensor([3], device=DEVICE)

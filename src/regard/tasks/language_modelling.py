@@ -69,6 +69,7 @@ from regard.tasks.task import Evaluation, Example, Loss, Progress, StoredTask, T
 FILES = "files"  # the corpus that is a file of the user
 UNITS = "units.json"  # in a run folder
 SPLITS = ("train", "valid", "test")
+Context = Literal["sentence", "stream", "windows"]
 EDGES = (1, 5, 10, 20, 40)  # the chart by position: the last position of each group but the last one
 Nats = NDArray[np.float64]
 
@@ -83,10 +84,7 @@ class LanguageModellingConfig:
     vocabulary: VocabularySize | None = None  # the most frequent units, None for all
     min_count: Count = 1  # units that are rarer are unknown
     lower: bool = False  # all letters small
-    context: Literal["sentence", "stream", "windows"] = (
-        "sentence"  # each line begins anew, or the state goes on through
-    )
-    # the text; windows: that too, but training reads pieces from all over the text
+    context: Context = "sentence"  # a line begins anew; stream: the state goes on; windows: so, read in any order
     batch_size: BatchSize = 64  # sentences, streams side by side, or windows
     length: Few = 35  # stream, windows: tokens of a window, through which gradients flow
     before: Natural = 0  # windows: words before each one, which make its state
