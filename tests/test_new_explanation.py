@@ -39,6 +39,7 @@ def test_the_page_names_every_file_that_is_touched() -> None:
     assert {path.replace("<kind>", "dial") for path in files_to_touch("a kind of explanation")} == set(FILES)
 
 
+@pytest.mark.slow
 def test_the_tests_of_all_kinds_take_it_in(tmp_path: Path) -> None:
     root = copy_of_the_project(tmp_path)
     for path, (language, text) in FILES.items():

@@ -46,6 +46,7 @@ def test_the_page_names_every_file_that_is_touched() -> None:
     assert len(FILES) <= 5
 
 
+@pytest.mark.slow
 def test_the_tests_of_all_scores_take_it_in(project: Path) -> None:
     """A choice of its tests from every file: the whole product of scores and alignments would take minutes."""
     chosen = "(manhattan or Manhattan) and not (monotonic or hard or entmax or sigmoid or share or normalize)"

@@ -224,7 +224,9 @@ def test_streams_are_for_one_process() -> None:
 
 
 def xl_recipe(steps: int) -> Recipe:
-    sizes = TransformerXLConfig(dim=8, num_heads=2, hidden_dim=8, layers=2, memory=7, dropout=0.2, locked=True)
+    sizes = TransformerXLConfig(
+        dim=8, num_heads=2, hidden_dim=8, layers=2, memory=7, dropout=0.2, locked=True, init_std=0.4
+    )
     config = LanguageModellingConfig("agreement", context="stream", batch_size=40, length=6)
     train = Train(steps=steps, lr=1e-2, log_every=3, evaluate_every=6, save_every=3, ema=0.9)
     return Recipe("transformer_xl", sizes, config, train)
