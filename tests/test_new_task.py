@@ -58,6 +58,7 @@ def test_the_page_names_every_file_that_is_touched() -> None:
     assert len(FILES) == 11
 
 
+@pytest.mark.slow
 def test_the_tests_of_all_tasks_take_it_in(project: Path) -> None:
     """Those of the command line on the page that concern it: those of the other recipes would take minutes."""
     own = [path for path in FILES if path.startswith("tests/")]

@@ -65,6 +65,7 @@ def test_both_are_trained_compared_and_drawn(tmp_path: Path, capsys: pytest.Capt
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_small")
 def test_a_machine_that_is_too_slow_is_told_and_a_better_alignment_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -96,6 +97,7 @@ def test_a_machine_that_is_too_slow_is_told_and_a_better_alignment_shown(
         assert "with attention" not in drawn  # no stripes
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_small")
 def test_the_second_is_trained_as_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     models, updates = _train_both(tmp_path / "both", 1200.0)

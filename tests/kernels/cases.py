@@ -100,7 +100,7 @@ def check(tensors: list[Tensor], **rules: Any) -> None:
     assert (gradients[0][~seen] == 0).all()
 
 
-@pytest.mark.parametrize("q", [pytest.param(1, id="single"), pytest.param(40, id="many")])
+@pytest.mark.parametrize("q", [pytest.param(1, id="single"), pytest.param(40, id="many", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("scale", [1.0, pytest.param(30.0, marks=pytest.mark.slow)])
 def test_no_further_off_than_twice_plain_pytorch(q: int, scale: float) -> None:
     """Without any floor: the root of the mean square over three draws, since of one alone luck would decide."""

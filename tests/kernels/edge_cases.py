@@ -46,7 +46,7 @@ GRAPHS = {
     "one huge segment": lambda: star(70),
     "more targets than sources": lambda: random_graph(9, 2, 0.5, 3),
 }
-SHAPES = [(1, 1), (1, 5), (3, 8), (2, 17)]  # heads and width
+SHAPES = [(1, 1), (3, 8), (2, 17)]  # heads and width
 
 
 def halves_and_values(edges: Edges, heads: int, width: int, dtype: torch.dtype, scale: float = 1.0) -> list[Tensor]:

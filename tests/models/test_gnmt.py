@@ -140,6 +140,7 @@ def test_bad_settings(settings: dict[str, object], text: str) -> None:
         small(**settings)
 
 
+@pytest.mark.slow
 def test_learns_to_copy() -> None:
     torch.manual_seed(0)
     sizes = {"embed_dim": 16, "hidden_dim": 32, "align_dim": 16, "encoder_layers": 3, "decoder_layers": 3}

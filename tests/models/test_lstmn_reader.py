@@ -207,6 +207,7 @@ def test_sizes_of_the_paper() -> None:
     assert sum(parameter.numel() for parameter in pair.parameters()) == readers + classifier + 10 * e
 
 
+@pytest.mark.slow
 def test_fusion_learns_whether_a_word_was_in_the_first_text() -> None:
     """A guess is right in about half of the cases."""
     torch.manual_seed(0)

@@ -42,6 +42,7 @@ def test_the_small_one_reads_digits_and_looks_from_left_to_right(tmp_path: Path)
 
 
 @pytest.mark.bare
+@pytest.mark.slow
 def test_the_small_detector_finds_words(tmp_path: Path) -> None:
     """Boxes at chance hit nothing."""
     recipe = RECIPES["scene_text/signs_smoke"]()
