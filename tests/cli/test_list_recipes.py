@@ -35,8 +35,8 @@ def test_every_recipe_has_a_line_below_its_task(capsys: pytest.CaptureFixture[st
             theirs = (entry(name) or {}).get("published")
             assert published == (theirs or (recipe.published if "@" not in name else ""))
             seen.append(name)
-    assert seen == [each for task in TASKS for name in RECIPES if RECIPES[name]().entry.name == task
-                    for each in shown(name) or [name]]  # fmt: skip
+    tasks = {name: build().entry.name for name, build in RECIPES.items()}
+    assert seen == [each for task in TASKS for name in RECIPES if tasks[name] == task for each in shown(name) or [name]]
     assert {name.partition("@")[0] for name in seen} == set(RECIPES)
     assert lines[-1].startswith("regard show RECIPE; regard train RECIPE")
 

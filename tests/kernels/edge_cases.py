@@ -43,7 +43,7 @@ GRAPHS = {
     "no edges": lambda: random_graph(3, 4, 0.0, 0),
     "empty segments": lambda: random_graph(7, 5, 0.2, 1),
     "dense": lambda: random_graph(5, 9, 0.8, 2),
-    "one huge segment": lambda: star(70),
+    "one huge segment": lambda: star(40),
     "more targets than sources": lambda: random_graph(9, 2, 0.5, 3),
 }
 SHAPES = [(1, 1), (3, 8), (2, 17)]  # heads and width

@@ -81,6 +81,7 @@ def test_one_matrix_needs_one_vocabulary() -> None:
         Transformer(TransformerConfig(11, 12, **SMALL))
 
 
+@pytest.mark.slow
 def test_learns_to_copy() -> None:
     torch.manual_seed(0)
     sizes = SMALL | {"dim": 32, "hidden_dim": 64, "num_heads": 4, "encoder_layers": 1, "decoder_layers": 1}
