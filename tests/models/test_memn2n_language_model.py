@@ -192,3 +192,36 @@ def test_parameters_of_the_papers_size() -> None:
     for parameter in built.parameters():
         assert parameter.std().item() == pytest.approx(0.05, rel=0.02)
     assert built.hops.rectified == 75
+
+
+def test_dropout_is_of_training_alone_and_keeps_the_mean() -> None:
+    """Without training nothing is dropped; in training the mean over many passes of a linear model is that of none."""
+    text, plain = tokens(2, 7), model(hops=1, rectified=0.0)
+    dropped = model(hops=1, rectified=0.0, dropout=0.4)
+    assert torch.equal(dropped.eval()(text).logits, plain.eval()(text).logits)
+    torch.manual_seed(1)
+    passes = torch.stack([dropped.train()(text).logits.detach() for _ in range(600)])
+    error = (passes.mean(0) - plain(text).logits).abs() / (passes.std(0) / 600**0.5)
+    assert passes.std(0).min() > 0
+    assert error.max() < 5
+    words = model(embed_dropout=0.4)
+    assert torch.equal(words.eval()(text).logits, model().eval()(text).logits)
+    assert not torch.allclose(words.train()(text).logits, words(text).logits)
+
+
+def test_a_tied_output_is_the_table_of_values() -> None:
+    """One tensor, with the sum of both gradients."""
+    apart, tied = model(), model(tied=True)
+    assert tied.output.weight is tied.value_words.weight
+    with torch.no_grad():
+        for name, parameter in tied.named_parameters():
+            parameter.copy_(apart.get_parameter(name))
+        apart.output.weight.copy_(apart.value_words.weight)
+    text = tokens(2, 7)
+    for one in (apart, tied):
+        one(text).logits.logsumexp(-1).sum().backward()
+    assert torch.equal(apart(text).logits, tied(text).logits)
+    assert apart.output.weight.grad is not None
+    assert apart.value_words.weight.grad is not None
+    both = apart.output.weight.grad + apart.value_words.weight.grad
+    torch.testing.assert_close(tied.value_words.weight.grad, both)

@@ -71,7 +71,7 @@ def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
 
 def test_the_language_model_of_the_paper() -> None:
     """6 hops, 150 words, 150 wide; SGD on sums over 128 predictions, clipped at 50, divided by 1.5 on a plateau."""
-    recipe = RECIPES["memn2n/ptb"]()
+    recipe = RECIPES["memn2n/ptb_published"]()
     train, task = recipe.train, recipe.task
     assert (recipe.model.hops, recipe.model.memories, recipe.model.width) == (6, 150, 150)
     predictions = task.batch_size * task.length

@@ -30,6 +30,21 @@ def test_long_tapes_and_other_memories_stand_below_each_other():
     assert box.width / 100 == pytest.approx(4.8, rel=0.02)
 
 
+def test_many_heads_of_a_kind_share_a_line():
+    """Also where they read: a machine with three heads, whose vectors of four numbers stand below each other."""
+    given = {"inputs": RNG.random((30, 2)), "adds": RNG.random((30, 12))}
+    given |= {f"write {head}": RNG.dirichlet(np.ones(9), 30) for head in range(3)}
+    axes = draw(Tape(given | {"reads": RNG.random((30, 5)), "read 0": RNG.dirichlet(np.ones(9), 30)}))
+    assert axes.shape == (5, 3)
+    shown = [[ax.get_title(loc="left") for ax in line if ax.get_visible()] for line in axes]
+    assert shown[0] == ["inputs"]
+    assert shown[1] == ["adds, write 0", "adds, write 1", "adds, write 2"]
+    assert shown[2] == ["write 0", "write 1", "write 2"]
+    assert shown[3:] == [["reads"], ["read 0"]]
+    assert np.allclose(axes[1, 2].images[0].get_array(), given["adds"].T[8:])
+    assert np.allclose(axes[2, 1].images[0].get_array(), given["write 1"].T)
+
+
 def test_only_rows_of_heads_are_slots():
     axes = draw(Tape({"inputs": np.ones((3, 2)), "read 0": np.ones((3, 5)), "reads": np.ones((3, 4))}))
     assert [ax.get_ylabel() for ax in axes[:, 0]] == ["", "slot", ""]

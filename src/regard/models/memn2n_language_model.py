@@ -27,7 +27,7 @@ from regard.attention import Attention, Mask
 from regard.attention.output import CallOptions
 from regard.attention.tracing import record, untraced, watched
 from regard.base import check_settings
-from regard.base.ranges import Few, Range, UpToOne, Vocabulary, Width
+from regard.base.ranges import Few, Range, Share, UpToOne, Vocabulary, Width
 from regard.models.language_model import Continued
 from regard.nn import MemoryHops
 from regard.score import Dot, General, ScaledDot
@@ -50,6 +50,9 @@ class MemN2NLanguageModelConfig:
     rectified: UpToOne = 0.5  # share of the state that passes a ReLU after each hop; the rest stays linear
     score: str = "dot"  # name of the score, of SCORES
     align: str = "softmax"  # name of the alignment, of ALIGNS
+    dropout: Share = 0.0  # share of the numbers of a context and of the last state that are zero in training
+    embed_dropout: Share = 0.0  # share of the numbers of the word vectors A x and C x that are zero in training
+    tied: bool = False  # whether the output layer W is the table C; the paper has a table of its own
 
     def __post_init__(self) -> None:
         check_settings(self, "model")
@@ -85,6 +88,8 @@ class MemN2NLanguageModel(nn.Module):
         for name, parameter in self.named_parameters():
             if not name.startswith("hops.attentions"):
                 nn.init.normal_(parameter, std=0.05)
+        if config.tied:
+            self.output.weight = self.value_words.weight
 
     def initial_state(self, batch: int) -> Int[Tensor, "b m"]:
         """The memory before the first word of `batch` texts: no words."""
@@ -100,7 +105,7 @@ class MemN2NLanguageModel(nn.Module):
         carried = tokens[:, :0] if state is None else state
         text = torch.cat([carried, tokens], 1)
         hidden = self._read(text, tokens.shape[1])
-        return Continued(self.output(hidden), self.state_after(text))
+        return Continued(self.output(self._drop(hidden)), self.state_after(text))
 
     def _read(self, text: Int[Tensor, "b n"], count: int) -> Float[Tensor, "b t d"]:
         """The state u^{K+1} at each of the last `count` words of a text; long texts are read piece by piece."""
@@ -127,8 +132,12 @@ class MemN2NLanguageModel(nn.Module):
                 context = memory.look_by_place(attention, state)  # o^k
             else:
                 context, previous = memory.look_by_age(attention, state, previous, number)
-            state = self.hops.take_in(state, context)
+            state = self.hops.take_in(state, self._drop(context))
         return state
+
+    def _drop(self, numbers: Tensor) -> Tensor:
+        """Sets `dropout` of the numbers to zero, in training."""
+        return F.dropout(numbers, self.config.dropout, self.training)
 
 
 class _Memory:
@@ -142,8 +151,9 @@ class _Memory:
         self.model, self.text, self.count = model, text, count
         self.size = model.config.memories
         self.missing = self.size - 1 - (text.shape[1] - count)  # words that the first position lacks
-        self.words = model.key_words(text)  # A x
-        self.values = model.value_words(text)  # C x
+        share, training = model.config.embed_dropout, model.training
+        self.words = F.dropout(model.key_words(text), share, training)  # A x
+        self.values = F.dropout(model.value_words(text), share, training)  # C x
         self.key_ages, self.value_ages = model.key_ages.flip(0), model.value_ages.flip(0)  # the oldest first
         self.mask = Mask.window(self.size - 1, 0) & Mask.of((text != PAD).unsqueeze(1))
 

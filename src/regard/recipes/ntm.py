@@ -50,7 +50,8 @@ def repeat_copy_lstm() -> Recipe:
 def recall() -> Recipe:
     """Given one of 2 to 6 items, say the next."""
     task = AlgorithmicConfig("recall", bits=6, shortest=2, longest=6, tested=(2, 4, 6, 8, 10, 12, 15, 20))
-    return _recipe(task, "associative recall", hidden_dim=256, read_heads=4, write_heads=4)
+    recipe = _recipe(task, "associative recall", hidden_dim=256, read_heads=4, write_heads=4)
+    return replace(recipe, train=replace(TRAIN, steps=6000, evaluate_every=500, save_every=3000))
 
 
 def recall_lstm() -> Recipe:

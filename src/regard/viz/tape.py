@@ -9,6 +9,7 @@ from regard.viz.theme import DARK, LIGHT, blank_drawing
 
 _CELL = 0.06  # inches of a cell, where there is room
 _LONG = 24  # steps from which on heads stand below each other
+_APART = 2  # heads of a kind that stand below each other on a long tape; more share a line
 _MANY = 40  # slots from which on only those are drawn that a head looks at
 _NOTICED = 0.02  # the weight from which on a head looks at a slot
 
@@ -16,8 +17,9 @@ _NOTICED = 0.02  # the weight from which on a head looks at a slot
 def draw(tape: Tape, *, dark: bool = False) -> Grid:
     """Draw one heat map for each head: steps go to the right, slots go down. Returns the axes.
 
-    Heads stand side by side; below each other where the tape is long. Of a large memory only the stretch of slots that
-    the heads look at is drawn; a memory is a circle, so it may go on from the last slot to slot 0.
+    Heads stand side by side; below each other where the tape is long and there are one or two of a kind. Of a large
+    memory only the stretch of slots that the heads look at is drawn; a memory is a circle, so it may go on from the
+    last slot to slot 0.
 
     >>> draw(Tape({"read 0": [[0.0, 1.0], [1.0, 0.0]], "write 0": [[1.0, 0.0], [0.0, 1.0]]})).shape
     (1, 2)
@@ -26,12 +28,12 @@ def draw(tape: Tape, *, dark: bool = False) -> Grid:
     weights = {name: array.T for name, array in tape.weights.items() if array.size}
     if not weights:
         return np.array([[blank_drawing(tape.title, "no steps", palette)]], dtype=object)
-    names = list(weights)
     slots = _drawn_slots([array for name, array in weights.items() if _is_head(name)])
     if slots is not None:
         weights = {name: array[slots] if _is_head(name) else array for name, array in weights.items()}
     alike = len({array.shape for array in weights.values()}) == 1
-    heads = np.stack(list(weights.values())) if alike and tape.length <= _LONG else weights
+    side_by_side = alike and tape.length <= _LONG
+    heads, names = (np.stack(list(weights.values())), list(weights)) if side_by_side else _lines(weights)
     inches = float(np.clip(_CELL * max(side for array in weights.values() for side in array.shape), 2.5, 5))
     titles = [f"{tape.title}\n{names[0]}" if tape.title else names[0], *names[1:]]
     axes = heatmaps(heads, columns=tape.steps or None, titles=titles, inches=inches, dark=dark)
@@ -44,6 +46,29 @@ def draw(tape: Tape, *, dark: bool = False) -> Grid:
         ax.set_xlabel("step →", fontsize=8, color=palette.soft)
     fit_figure(axes.flat[0].figure)
     return axes
+
+
+def _lines(weights: dict[str, Floats]) -> tuple[dict[str, Floats], list[str]]:
+    """The panels line by line, and their titles: more than two heads that read, or that write, share a line.
+
+    What such heads read or added, the vectors of all heads below each other, is divided among them.
+    """
+    lines: dict[str, Floats] = {}
+    titles: list[str] = []
+    for name, array in weights.items():
+        kind = {"reads": "read", "adds": "write"}.get(name, name.split(" ")[0])
+        heads = [other for other in weights if _is_head(other) and other.split(" ")[0] == kind]
+        many, own = len(heads) > _APART and len({weights[head].shape for head in heads}) == 1, _is_head(name)
+        if many and own and name == heads[0]:
+            lines[name] = np.stack([weights[head] for head in heads])
+            titles += heads
+        elif many and not own and len(array) % len(heads) == 0:
+            lines[name] = array.reshape(len(heads), -1, array.shape[1])
+            titles += [f"{name}, {head}" for head in heads]
+        elif not (many and own):
+            lines[name] = array
+            titles.append(name)
+    return lines, titles
 
 
 def _is_head(name: str) -> bool:
