@@ -43,6 +43,8 @@ class Record:
     queries: list[int] | None = None  # the numbers of the rows that were asked for; None: all
     edges: list["EdgeList"] | None = field(default=None, repr=False)  # one for each call over an edge list
     paths: list[GlimpsePath] = field(default_factory=list, repr=False)
+    head_numbers: list[int] | None = None  # the numbers of the heads that were asked for; None: all
+    key_heads: list[int] | None = None  # the key head of each kept head, where several share one; None: its own
 
     @property
     def places(self) -> NDArray[Any]:

@@ -1,0 +1,127 @@
+"""Which module of a model is running just now: forward hooks keep a stack of names, and are taken away afterwards."""
+
+import re
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+LIKE_ATTENTION = re.compile(r"attention|attn", re.IGNORECASE)
+ATTENTION_NAMES = {"attn", "attention", "self_attn", "cross_attn", "self_attention", "cross_attention", "encoder_attn"}
+NOT_ATTENTION = re.compile(r"(norm|dropout|linear|embeddings?|mask|bias|output|mlp|identity)\d*d?$", re.IGNORECASE)
+
+
+@dataclass
+class Running:
+    """One call of a module that has not ended yet."""
+
+    name: str
+    module: nn.Module
+    calls: int = 0  # calls of fused attention in it so far, not counting those of its submodules
+    seen: bool = False  # whether attention was seen in it, or in one of its submodules
+
+
+class LayerStack:
+    """The modules of a model that are running in this thread, the innermost one last.
+
+    `finished(running, output)` is called when a module returns. Names are those of `named_modules`; the model itself
+    bears the name of its class in small letters. Nothing stays in the model after the block, also if it raises.
+    """
+
+    def __init__(self, model: nn.Module, finished: Callable[[Running, Any], None] | None = None) -> None:
+        self.modules = {name or type(module).__name__.lower(): module for name, module in model.named_modules()}
+        self.running: list[Running] = []
+        self.ran: set[str] = set()  # names of modules that returned, or began to run
+        self._finished = finished
+        self._thread = 0
+        self._handles: list[Any] = []
+
+    def __enter__(self) -> "LayerStack":
+        self._thread = threading.get_ident()
+        try:
+            for name, module in self.modules.items():
+                if not isinstance(module, torch.jit.ScriptModule):
+                    self._handles.append(module.register_forward_pre_hook(self._begin(name), prepend=True))
+                    self._handles.append(module.register_forward_hook(self._end, always_call=True))
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+        self.running.clear()
+
+    def mark(self) -> None:
+        """Attention was seen in the modules that are running."""
+        for running in self.running:
+            running.seen = True
+
+    def next_call(self, function: str) -> str:
+        """The name of the call of fused attention that happens now; `function` names it where no module is running.
+
+        A module that attends more than once in one pass has `name`, `name:1`, `name:2`.
+        """
+        self.mark()
+        if not self.running:
+            return function
+        innermost = self.running[-1]
+        innermost.calls += 1
+        return innermost.name if innermost.calls == 1 else f"{innermost.name}:{innermost.calls - 1}"
+
+    def _begin(self, name: str) -> Callable[[nn.Module, Any], None]:
+        def begin(module: nn.Module, inputs: Any) -> None:
+            if torch.compiler.is_compiling() or threading.get_ident() != self._thread:
+                return
+            self.ran.add(name)
+            self.running.append(Running(name, module))
+
+        return begin
+
+    def _end(self, module: nn.Module, inputs: Any, output: Any) -> None:
+        if torch.compiler.is_compiling() or threading.get_ident() != self._thread:
+            return
+        while self.running:
+            running = self.running.pop()
+            if running.module is module:
+                if self._finished is not None and output is not None:
+                    self._finished(running, output)
+                return
+
+
+def attention_like(model: nn.Module) -> dict[str, nn.Module]:
+    """The modules whose class, or whose place in the model, is called attention; by name, outer ones first.
+
+    >>> list(attention_like(nn.TransformerEncoderLayer(4, 2)))
+    ['self_attn']
+    """
+    modules = {}
+    for name, module in model.named_modules():
+        kind, place = type(module).__name__, name.rpartition(".")[2]
+        is_one = LIKE_ATTENTION.search(kind) is not None or place in ATTENTION_NAMES
+        if is_one and not NOT_ATTENTION.search(kind) and not isinstance(module, nn.ModuleList | nn.ModuleDict):
+            modules[name or kind.lower()] = module
+    return modules
+
+
+def is_compiled(module: nn.Module) -> bool:
+    """Whether this module runs through `torch.compile`."""
+    return "_orig_mod" in module._modules or getattr(module, "_compiled_call_impl", None) is not None
+
+
+def related(name: str, other: str) -> bool:
+    """Whether two names are of one module, or of a module and one of its submodules."""
+    name, other = name.partition(":")[0], other.partition(":")[0]
+    return name == other or name.startswith(f"{other}.") or other.startswith(f"{name}.")
+
+
+def listed(names: Iterable[str], most: int = 8) -> str:
+    """Names for an error: the first ones, and how many more there are."""
+    known = list(names)
+    more = f" and {len(known) - most} more" if len(known) > most else ""
+    return ", ".join(known[:most]) + more
