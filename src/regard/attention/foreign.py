@@ -89,7 +89,8 @@ class ForeignWatch:
         self.stack = LayerStack(model, self._returned)
         self._attention, self._model = attention_like(model), model
         self._memo: Memo = {}
-        self._candidates: list[tuple[str, Record, bool, list[NDArray[Any]]]] = []
+        self._lengths: dict[str, int] = {}  # how many queries each layer with a sliding window has had
+        self._candidates: list[tuple[str, Record, bool, int, list[NDArray[Any]]]] = []
         self._resources = ExitStack()
 
     def __enter__(self) -> "ForeignWatch":
@@ -107,11 +108,12 @@ class ForeignWatch:
     def settle(self) -> None:
         """Wait for the numbers that are still on their way, and look which of them are weights."""
         self.copies.wait()
-        for name, record, training, arrays in self._candidates:
+        for name, record, training, start, arrays in self._candidates:
             sums = [float(array.sum(-1).mean()) if array.size else 1.0 for array in arrays]
             likely = [each for each in range(len(arrays)) if sums[each] > 0 and _are_weights(arrays[each], training)]
             if likely:
-                record.calls.append(arrays[max(likely, key=lambda each: sums[each])])
+                record.calls.append(arrays[max(likely, key=sums.__getitem__)])
+                record.starts.append(start)
             else:
                 self.receiver._met.discard(name)
                 if not record.calls:
@@ -159,7 +161,19 @@ class ForeignWatch:
                     name, call.has_heads, rows, head_numbers=heads, key_heads=call.key_heads(heads)
                 )
                 record.calls.append(self.copies.send(call.weights(rows, heads, self._memo)))
+                record.starts.append(self._first_key(name, call.num_queries, call.keys.shape[-2]))
         return result
+
+    def _first_key(self, name: str, num_queries: int, num_keys: int) -> int:
+        """The place in the text of the first key of a call: a cache with a sliding window has dropped those before."""
+        module = self.stack.modules.get(name.partition(":")[0])
+        windows = [getattr(each, "sliding_window", None) for each in (module, getattr(module, "config", None))]
+        crosses = "cross" in f"{name}{type(module).__name__}".lower()
+        if crosses or not any(isinstance(window, int) for window in windows):
+            return 0
+        begins = num_queries == num_keys
+        self._lengths[name] = num_queries + (0 if begins else self._lengths.get(name, 0))
+        return max(0, self._lengths[name] - num_keys)
 
     def _returned(self, running: Running, output: Any) -> None:
         """Take the weights that an eager layer returns beside its context: a tensor [b h q k]."""
@@ -178,7 +192,8 @@ class ForeignWatch:
             rows, heads = self.receiver._chosen(tensors[-1].shape[-2], tensors[-1].shape[-3])
             record = self.receiver._record(name, True, rows, head_numbers=heads)
             arrays = [self.copies.send(selected(tensor, rows, heads)) for tensor in tensors]
-            self._candidates.append((name, record, running.module.training, arrays))
+            start = self._first_key(name, *tensors[-1].shape[-2:])
+            self._candidates.append((name, record, running.module.training, start, arrays))
 
 
 class without_fast_path:  # noqa: N801 - used as a function

@@ -45,6 +45,7 @@ class Record:
     paths: list[GlimpsePath] = field(default_factory=list, repr=False)
     head_numbers: list[int] | None = None  # the numbers of the heads that were asked for; None: all
     key_heads: list[int] | None = None  # the key head of each kept head, where several share one; None: its own
+    starts: list[int] = field(default_factory=list, repr=False)  # the place of the first key of each call; empty: 0
 
     @property
     def places(self) -> NDArray[Any]:
@@ -69,7 +70,7 @@ class Record:
         """All calls in one array: queries of step-by-step decoding follow each other, missing keys have weight 0."""
         if not self.calls:
             raise ShapeError(f"{self.name} has no weights", got="places", cure="read .places and .active")
-        if len(self.calls) == 1:
+        if len(self.calls) == 1 and not any(self.starts):
             return self.calls[0]
         if self.edges is not None:
             cure = "read .calls, .edges and .dense(call), or open a trace for each batch"
@@ -82,9 +83,12 @@ class Record:
                 got=[list(call.shape) for call in self.calls],
                 cure="read .calls, or open a trace for each batch",
             )
-        width = max(call.shape[-1] for call in self.calls)
+        starts = self.starts or [0] * len(self.calls)
+        ends = [start + call.shape[-1] for start, call in zip(starts, self.calls, strict=True)]
         pad = [(0, 0)] * (self.calls[0].ndim - 1)
-        return np.concatenate([np.pad(call, [*pad, (0, width - call.shape[-1])]) for call in self.calls], axis=-2)
+        sides = zip(self.calls, starts, ends, strict=True)
+        padded = [np.pad(call, [*pad, (start, max(ends) - end)]) for call, start, end in sides]
+        return np.concatenate(padded, axis=-2)
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -104,6 +108,27 @@ class Record:
         matrices = np.zeros((*weights.shape[:-1], num_queries, num_keys), dtype=weights.dtype)
         matrices[..., targets, sources] = weights
         return matrices if self.queries is None else matrices[..., self.queries, :]
+
+    def follow(self, indices: NDArray[Any] | Sequence[Sequence[int]]) -> "Record":
+        """The record of hypotheses that went from beam to beam: `indices` [b t] says in which item step t was made.
+
+        These are the `beam_indices` of `generate(…, return_dict_in_generate=True)` in transformers. Steps of −1, after
+        the end of a hypothesis, have weights of zero.
+        """
+        places = np.asarray(indices)
+        most = min((call.shape[0] for call in self.calls), default=0)
+        if places.ndim != 2 or not self.calls or not -1 <= places.min(initial=0) <= places.max(initial=-1) < most:
+            raise ShapeError(
+                f"{self.name} cannot follow these beams",
+                got=f"indices {list(places.shape)} up to {places.max(initial=-1)}, and {len(self.calls)} calls",
+                expected=f"numbers [b t] from −1 to {most - 1}",
+                cure="pass output.beam_indices of the same call of generate",
+            )
+        steps = [
+            np.where((chosen >= 0).reshape(-1, *[1] * (call.ndim - 1)), call[chosen], 0)
+            for call, chosen in zip(self.calls, places.T, strict=False)
+        ]
+        return replace(self, calls=steps, starts=self.starts[: len(steps)])
 
     def item(self, batch: int = 0) -> "Record":
         """One item of the batch, without its batch axis: cut to its labels, or a path, cut to glimpses that count."""
