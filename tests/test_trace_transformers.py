@@ -145,9 +145,9 @@ def test_one_row_of_each_step_and_the_weights_over_a_source() -> None:
 @pytest.mark.bare
 def test_mistakes_name_what_there_is() -> None:
     model, inputs = build("llama"), {"input_ids": torch.randint(3, WORDS, (1, 6))}
-    with pytest.raises(ConfigError, match=r"no layer has this name: got 'decoder\.\*'.*model\.layers\.0\.self_attn"):
-        with trace(model, layers="decoder.*"):
-            raise AssertionError("the error comes before the model runs")
+    message = r"no layer has this name: got 'decoder\.\*'.*model\.layers\.0\.self_attn"
+    with pytest.raises(ConfigError, match=message), trace(model, layers="decoder.*"):
+        raise AssertionError("the error comes before the model runs")
     for options, message in (
         ({"layers": "*.mlp"}, r"no layer has this name: got '\*\.mlp'; expected a pattern for model\.layers\.0"),
         ({"heads": [1, 9]}, r"no layer has these heads: got \[9\]; expected numbers from -4 to 3"),

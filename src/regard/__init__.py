@@ -10,7 +10,17 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from regard.align import ALIGNS
     from regard.api import load
-    from regard.attention import Attention, AttentionOutput, Mask, MultiHead, attend, trace
+    from regard.attention import (
+        Attention,
+        AttentionOutput,
+        Mask,
+        MultiHead,
+        attend,
+        head_effects,
+        intervene,
+        rollout,
+        trace,
+    )
     from regard.attention.lookup import lookup
     from regard.base import RegardError
     from regard.score import SCORES
@@ -24,8 +34,11 @@ _HOME = {
     "RegardError": "regard.base",
     "SCORES": "regard.score",
     "attend": "regard.attention",
+    "head_effects": "regard.attention",
+    "intervene": "regard.attention",
     "load": "regard.api",
     "lookup": "regard.attention.lookup",
+    "rollout": "regard.attention",
     "trace": "regard.attention",
 }
 
@@ -39,8 +52,11 @@ __all__ = [
     "RegardError",
     "__version__",
     "attend",
+    "head_effects",
+    "intervene",
     "load",
     "lookup",
+    "rollout",
     "trace",
 ]
 

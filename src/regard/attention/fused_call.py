@@ -78,9 +78,15 @@ class FusedCall(NamedTuple):
         starts = range(0, len(chosen), size)
         return torch.cat([self._weights(chosen[start : start + size], heads, {}).cpu() for start in starts], -2)
 
-    def allowed(self) -> Tensor | None:
+    def whole_weights(self, heads: Sequence[int] | None = None) -> Tensor:
+        """The weights [*b h q k] of all rows at once, through which gradients go."""
+        return self._weights(None, heads, {})
+
+    def allowed(self, heads: Sequence[int] | None = None) -> Tensor | None:
         """Where attending is allowed, as a boolean tensor that broadcasts to [*b h q k]; None: everywhere."""
-        rules = [mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2 for mask in self.masks]
+        some = None if heads is None else _numbers(heads, self.query.device, {})
+        rules = [select_pairs(mask, None, some) for mask in self.masks]
+        rules = [rule if rule.dtype == torch.bool else rule > torch.finfo(rule.dtype).min / 2 for rule in rules]
         if self.offset is not None:
             rules.append(self._causal(None, {}))
         seen = None
