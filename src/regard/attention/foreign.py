@@ -97,7 +97,7 @@ class ForeignWatch:
         with ExitStack() as resources:
             resources.enter_context(self.stack)
             resources.enter_context(without_fast_path())
-            resources.enter_context(FusedCalls(self._fused))
+            self.stack.mode = resources.enter_context(FusedCalls(self._fused))
             self._resources = resources.pop_all()
         return self
 

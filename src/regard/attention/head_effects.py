@@ -95,7 +95,7 @@ def _counting_heads(model: nn.Module, heads: dict[str, int]) -> Iterator[None]:
         heads[name] = max(heads.get(name, 0), int(number))
         return function(*args, **kwargs)
 
-    with stack, without_fast_path(), FusedCalls(count, own=True):
+    with stack, without_fast_path(), FusedCalls(count, own=True) as stack.mode:
         yield
 
 

@@ -146,7 +146,7 @@ def intervene(
         raise ConfigError("the change of an intervention", got=repr(change), expected="a function of weights")
     check_layers(model, layers)
     changes = _Changes(LayerStack(model), layers, change, heads)
-    with changes.stack, without_fast_path(), FusedCalls(changes.run, own=True):
+    with changes.stack, without_fast_path(), FusedCalls(changes.run, own=True) as changes.stack.mode:
         yield
         ran = set(changes.stack.ran)
     changes.check(model, ran)

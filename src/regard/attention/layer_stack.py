@@ -1,13 +1,16 @@
 """Which module of a model is running just now: forward hooks keep a stack of names, and are taken away afterwards."""
 
 import re
+import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch import nn, overrides
+from torch.overrides import TorchFunctionMode
 
 LIKE_ATTENTION = re.compile(r"attention|attn", re.IGNORECASE)
 ATTENTION_NAMES = {"attn", "attention", "self_attn", "cross_attn", "self_attention", "cross_attention", "encoder_attn"}
@@ -22,6 +25,7 @@ class Running:
     module: nn.Module
     calls: int = 0  # calls of fused attention in it so far, not counting those of its submodules
     seen: bool = False  # whether attention was seen in it, or in one of its submodules
+    modes: list[Any] | None = None  # the function modes to bring back when it ends
 
 
 class LayerStack:
@@ -29,32 +33,43 @@ class LayerStack:
 
     `finished(running, output)` is called when a module returns. Names are those of `named_modules`; the model itself
     bears the name of its class in small letters. Nothing stays in the model after the block, also if it raises.
+
+    Inside of a compiled module nothing is seen: it has no hooks, and `mode`, if there is one, is taken off meanwhile,
+    so that it is neither compiled anew nor compiled together with the mode.
     """
 
     def __init__(self, model: nn.Module, finished: Callable[[Running, Any], None] | None = None) -> None:
         self.modules = {name or type(module).__name__.lower(): module for name, module in model.named_modules()}
         self.running: list[Running] = []
-        self.ran: set[str] = set()  # names of modules that returned, or began to run
+        self.ran: set[str] = set()  # names of modules that began to run
+        self.mode: TorchFunctionMode | None = None
         self._finished = finished
         self._thread = 0
-        self._handles: list[Any] = []
+        compiled = [name for name, module in self.modules.items() if is_compiled(module)]
+        self._compiled = [] if _is_forced_eager() else compiled
+        self._resources = ExitStack()
 
     def __enter__(self) -> "LayerStack":
         self._thread = threading.get_ident()
-        try:
+        root = next(iter(self.modules))
+        with ExitStack() as resources:
             for name, module in self.modules.items():
-                if not isinstance(module, torch.jit.ScriptModule):
-                    self._handles.append(module.register_forward_pre_hook(self._begin(name), prepend=True))
-                    self._handles.append(module.register_forward_hook(self._end, always_call=True))
-        except BaseException:
-            self.__exit__()
-            raise
+                inside = any(name.startswith(f"{each}.") or each == root != name for each in self._compiled)
+                if inside or isinstance(module, torch.jit.ScriptModule):
+                    continue
+                if getattr(module, "_compiled_call_impl", None) is not None and name in self._compiled:
+                    resources.enter_context(self._suspending_call(name, module))
+                    continue
+                for handle in (
+                    module.register_forward_pre_hook(self._begin(name), prepend=True),
+                    module.register_forward_hook(self._end, always_call=True),
+                ):
+                    resources.callback(handle.remove)
+            self._resources = resources.pop_all()
         return self
 
     def __exit__(self, *error: object) -> None:
-        for handle in self._handles:
-            handle.remove()
-        self._handles.clear()
+        self._resources.close()
         self.running.clear()
 
     def mark(self) -> None:
@@ -79,7 +94,8 @@ class LayerStack:
             if torch.compiler.is_compiling() or threading.get_ident() != self._thread:
                 return
             self.ran.add(name)
-            self.running.append(Running(name, module))
+            mode = self.mode if name in self._compiled else None
+            self.running.append(Running(name, module, modes=None if mode is None else _take_off(mode)))
 
         return begin
 
@@ -88,10 +104,53 @@ class LayerStack:
             return
         while self.running:
             running = self.running.pop()
+            if running.modes is not None:
+                _set_modes(running.modes)
             if running.module is module:
                 if self._finished is not None and output is not None:
                     self._finished(running, output)
                 return
+
+    @contextmanager
+    def _suspending_call(self, name: str, module: nn.Module) -> Iterator[None]:
+        """A module that `module.compile()` has compiled runs with its hooks: the mode is taken off around all of it."""
+        compiled: Any = module._compiled_call_impl
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if self.mode is None or threading.get_ident() != self._thread:
+                return compiled(*args, **kwargs)
+            self.ran.add(name)
+            modes = _take_off(self.mode)
+            try:
+                return compiled(*args, **kwargs)
+            finally:
+                _set_modes(modes)
+
+        module._compiled_call_impl = call  # type: ignore[assignment]
+        try:
+            yield
+        finally:
+            module._compiled_call_impl = compiled
+
+
+def _take_off(mode: TorchFunctionMode) -> list[Any]:
+    """Take a mode off the stack of function modes; the stack as it was before."""
+    before: list[Any] = overrides._get_current_function_mode_stack()  # type: ignore[no-untyped-call]
+    _set_modes([each for each in before if each is not mode])
+    return before
+
+
+def _set_modes(modes: list[Any]) -> None:
+    while torch._C._len_torch_function_stack():
+        overrides._pop_mode()  # type: ignore[no-untyped-call]
+    for mode in modes:
+        overrides._push_mode(mode)  # type: ignore[no-untyped-call]
+
+
+def _is_forced_eager() -> bool:
+    """Whether `torch.compiler.set_stance("force_eager")` holds: compiled modules then run as they were written."""
+    dynamo = sys.modules.get("torch._dynamo.eval_frame")
+    return dynamo is not None and dynamo._stance.stance == "force_eager"
 
 
 def attention_like(model: nn.Module) -> dict[str, nn.Module]:
