@@ -14,6 +14,7 @@ from torch.testing import assert_close
 
 from regard.attention import MultiHead, attend, intervene, switch_off, trace
 from regard.attention.foreign import has_foreign_modules
+from regard.attention.layer_stack import modules_of
 from regard.base import RegardError
 
 
@@ -160,9 +161,12 @@ def test_layers_of_ours_are_recorded_once() -> None:
     for seen in (outer, inner):
         assert {name: len(record.calls) for name, record in seen.items()} == {"ours": 1, "theirs": 1, "both": 1}
         assert not seen.unseen
-    assert has_foreign_modules(model)
-    assert not has_foreign_modules(nn.Sequential(MultiHead(8, num_heads=2), nn.Linear(8, 8)))
-    assert has_foreign_modules(nn.Sequential(nn.MultiheadAttention(8, 2)))
+    for each, foreign in (
+        (model, True),
+        (nn.Sequential(nn.Sequential(MultiHead(8, num_heads=2)), nn.Linear(8, 8)), False),
+        (nn.Sequential(nn.MultiheadAttention(8, 2)), True),
+    ):
+        assert has_foreign_modules(modules_of(each)) == foreign
 
 
 def test_eager_layers_give_the_weights_that_they_return() -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.attention.layer_stack import LayerStack, attention_like, is_compiled, listed, related
+from regard.attention.layer_stack import LayerStack, attention_like, is_compiled, is_plain, listed, modules_of, related
 
 
 class Inner(nn.Module):
@@ -31,14 +31,14 @@ def test_names_of_calls_and_what_ran() -> None:
     stacks: list[LayerStack] = []
     model = nn.Sequential(Inner(stacks), nn.ModuleDict({"deep": Inner(stacks)})["deep"], nn.Linear(2, 2))
     finished = []
-    with LayerStack(model, lambda running, output: finished.append((running.name, running.seen))) as stack:
+    with LayerStack(modules_of(model), lambda running, output: finished.append((running.name, running.seen))) as stack:
         stacks.append(stack)
         assert stack.next_call("function") == "function"
         model[:2](torch.zeros(1, 2))
         assert stack.running == []
     assert [model[0].names, model[1].names] == [["0", "0:1"], ["1", "1:1"]]
-    assert finished == [("0.linear", False), ("0", True), ("1.linear", False), ("1", True)]
-    assert stack.ran == {"0", "0.linear", "1", "1.linear"}
+    assert finished == [("0", True), ("1", True)]  # plain layers are left alone
+    assert stack.ran == {"0", "1"}
     assert hooks_of(model) == 0
 
 
@@ -48,7 +48,7 @@ def test_nothing_stays_after_an_error() -> None:
     before = model[0].register_forward_hook(lambda *_: None)
 
     def run() -> None:
-        with LayerStack(model) as stack:
+        with LayerStack(modules_of(model)) as stack:
             stacks[:] = [stack]
             with pytest.raises(RuntimeError, match="stop"):
                 model(torch.zeros(1, 2))
@@ -67,13 +67,13 @@ def test_nothing_stays_after_an_error() -> None:
 
 def test_other_threads_are_not_seen() -> None:
     model = nn.Sequential(nn.Linear(2, 2))
-    with LayerStack(model) as stack:
+    with LayerStack(modules_of(model)) as stack:
         thread = threading.Thread(target=lambda: model(torch.zeros(1, 2)))
         thread.start()
         thread.join()
         assert stack.ran == set()
         model(torch.zeros(1, 2))
-    assert stack.ran == {"sequential", "0"}
+    assert stack.ran == {"sequential"}
 
 
 def test_what_looks_like_attention() -> None:
@@ -85,7 +85,12 @@ def test_what_looks_like_attention() -> None:
             "cross_attn": Inner([]),
         }
     )
-    assert list(attention_like(model)) == ["attention.0", "encoder.self_attn", "cross_attn"]
+    assert list(attention_like(modules_of(model))) == ["attention.0", "encoder.self_attn", "cross_attn"]
+
+
+def test_plain_layers() -> None:
+    kinds = [nn.Linear(2, 2), nn.LayerNorm(2), nn.MultiheadAttention(2, 1), nn.TransformerEncoderLayer(2, 1), Inner([])]
+    assert [is_plain(module) for module in kinds] == [True, True, False, False, False]
 
 
 def test_names_that_belong_together() -> None:

@@ -6,7 +6,7 @@ layer stack says in which module it happens. Nothing in the model is changed.
 
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from types import FrameType
 from typing import Any, Protocol, runtime_checkable
@@ -19,11 +19,19 @@ from torch.overrides import TorchFunctionMode
 
 from regard.attention.fused_call import FusedCall, Memo, of_multi_head, of_sdpa
 from regard.attention.host_copies import HostCopies
-from regard.attention.layer_stack import LayerStack, Running, attention_like, is_compiled, listed, related
+from regard.attention.layer_stack import (
+    LayerStack,
+    Running,
+    attention_like,
+    is_compiled,
+    is_plain,
+    listed,
+    related,
+)
 from regard.attention.record import Record
 
 SDPA, MULTI_HEAD = F.scaled_dot_product_attention, F.multi_head_attention_forward
-PLAIN_TORCH = ("torch.nn.modules.",)
+CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 NEAR = 12  # frames between a call of torch's function and the layer of ours that makes it: other traces, type checks
 CURE = (
     "flex_attention, flash-attn, compiled code and CUDA graphs bypass the functions that a trace sees. Try:"
@@ -37,6 +45,11 @@ class Receiver(Protocol):
     """What gets the calls: a trace."""
 
     _met: set[str]  # names of all layers that attended, whether they were asked for or not
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether it records what runs now."""
+        ...
 
     def _wants(self, module: str) -> bool:
         """Whether the weights of this layer are asked for."""
@@ -83,11 +96,11 @@ class FusedCalls(TorchFunctionMode):
 class ForeignWatch:
     """The calls of fused attention in a model, handed to a trace while the block runs."""
 
-    def __init__(self, model: nn.Module, receiver: Receiver) -> None:
+    def __init__(self, modules: Mapping[str, nn.Module], receiver: Receiver) -> None:
         self.receiver, self.copies = receiver, HostCopies()
         self.unseen: dict[str, str] = {}  # attention-like modules without a record, and why
-        self.stack = LayerStack(model, self._returned)
-        self._attention, self._model = attention_like(model), model
+        self.stack = LayerStack(modules, self._returned)
+        self._attention = attention_like(modules)
         self._memo: Memo = {}
         self._lengths: dict[str, int] = {}  # how many queries each layer with a sliding window has had
         self._candidates: list[tuple[str, Record, bool, int, list[NDArray[Any]]]] = []
@@ -125,7 +138,7 @@ class ForeignWatch:
         self.settle()
         compiled = [name for name, module in self.stack.modules.items() if is_compiled(module)]
         met = {*self.receiver._met, *self.unseen}
-        root = type(self._model).__name__.lower()
+        root = next(iter(self.stack.modules))
         for name in [] if root in met else self._attention:
             inside = [outer for outer in compiled if outer == root or related(name, outer)]
             if name not in self.stack.ran and not inside and self.stack.ran:
@@ -145,8 +158,8 @@ class ForeignWatch:
     def _fused(self, function: Any, make: Callable[..., FusedCall], args: Any, kwargs: Any) -> Any:
         """Run the call as it is; then make the weights that are asked for, apart from it."""
         result = function(*args, **kwargs)
-        if torch._C._current_graph_task_id() != -1:
-            return result  # a checkpoint that computes its forward pass once more, for a gradient
+        if not self.receiver._is_open or torch._C._current_graph_task_id() != -1:
+            return result  # nobody looks, or a checkpoint computes its forward pass once more for a gradient
         name = self.stack.next_call(function.__name__)
         query: Tensor = args[0] if args else kwargs["query"]
         if query.is_nested or (query.is_cuda and torch.cuda.is_current_stream_capturing()):
@@ -207,14 +220,11 @@ class without_fast_path:  # noqa: N801 - used as a function
         torch.backends.mha.set_fastpath_enabled(self._before)
 
 
-def has_foreign_modules(model: nn.Module) -> bool:
-    """Whether a module of this model may attend by itself: one that is neither ours nor a plain layer of torch."""
-    for module in model.modules():
-        home, kind = type(module).__module__, type(module).__name__
-        if home.startswith("regard."):
-            continue
-        plain = home.startswith(PLAIN_TORCH) and not kind.startswith(("Transformer", "MultiheadAttention"))
-        if not plain:
+def has_foreign_modules(modules: Mapping[str, nn.Module]) -> bool:
+    """Whether one of these modules may attend by itself: one that is neither ours nor a plain layer of torch."""
+    for module in modules.values():
+        kind = type(module)
+        if not (kind.__module__.startswith("regard.") or is_plain(module) or kind in CONTAINERS):
             return True
     return False
 

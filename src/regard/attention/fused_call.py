@@ -70,7 +70,7 @@ class FusedCall(NamedTuple):
         """
         memo = {} if memo is None else memo
         chosen = range(self.num_queries) if rows is None else rows
-        lead = broadcast(self.query[..., :1, :], self._spread(self.keys[..., :1, :]))
+        lead = _lead(self.query, self.keys, self.group)
         count = math.prod(lead) if heads is None else math.prod(lead[:-1]) * len(heads)
         size = max(1, AT_ONCE // max(1, count * self.keys.shape[-2]))
         if len(chosen) <= size:
@@ -112,12 +112,14 @@ class FusedCall(NamedTuple):
             query = query.index_select(-3, some)
             keys = keys.index_select(-3, _numbers([head // group for head in heads], device, memo))
             group = 1
-        shape = (*broadcast(query[..., :1, :], self._spread(keys[..., :1, :], group)), query.shape[-2], num_keys)
+        shape = (*_lead(query, keys, group), query.shape[-2], num_keys)
         if 0 in shape:
             return query.new_zeros(shape, dtype=torch.promote_types(query.dtype, torch.float32))
         with without_autocast(device):
             scores = _product(query, keys, group).mul_(self.scale).reshape(shape)
         seen = None if self.offset is None else self._causal(rows, memo)
+        if not self.masks and (self.offset is None or self.offset >= 0):  # every row sees a key: few passes over memory
+            return (scores if seen is None else scores.masked_fill_(~seen, -math.inf)).softmax(-1)
         for mask in self.masks:
             here = select_pairs(mask, chosen, some)
             if here.dtype != torch.bool:
@@ -137,10 +139,9 @@ class FusedCall(NamedTuple):
             _keep(memo, key, torch.arange(num_keys, device=device) <= places)
         return memo[key]
 
-    def _spread(self, side: Tensor, group: int | None = None) -> Tensor:
+    def _spread(self, side: Tensor) -> Tensor:
         """Keys or values, once for every query head."""
-        group = self.group if group is None else group
-        return side if group == 1 else side.repeat_interleave(group, -3)
+        return side if self.group == 1 else side.repeat_interleave(self.group, -3)
 
 
 def of_sdpa(
@@ -233,6 +234,13 @@ def of_multi_head(
 def _turned(mask: Tensor, columns: int) -> Tensor:
     """A mask in which True means hidden, with `columns` more keys that all may see."""
     return F.pad(~mask, (0, columns), value=True) if mask.dtype == torch.bool else F.pad(mask, (0, columns))
+
+
+def _lead(query: Tensor, keys: Tensor, group: int) -> tuple[int, ...]:
+    """The axes [*b h] of the weights."""
+    spread = keys.shape[:-2] if group == 1 else (*keys.shape[:-3], keys.shape[-3] * group)
+    known = tuple(query.shape[:-2])
+    return known if known == tuple(spread) else tuple(torch.broadcast_shapes(known, spread))  # type: ignore[no-untyped-call]
 
 
 def _product(query: Tensor, keys: Tensor, group: int) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from regard.attention.foreign import FusedCalls, without_fast_path
 from regard.attention.intervention import intervene, switch_off
-from regard.attention.layer_stack import LayerStack, attention_like, listed
+from regard.attention.layer_stack import LayerStack, attention_like, listed, modules_of
 from regard.base import ConfigError
 
 Loss = Callable[[nn.Module, Any], Tensor | float]
@@ -57,7 +57,7 @@ def head_effects(model: nn.Module, batches: Iterable[Any], loss: Loss, *, layers
             baseline = _mean_loss(model, data, loss)
         chosen = _matching(heads, layers)
         if not chosen:
-            names = listed(heads or attention_like(model)) or "none: the model attends nowhere"
+            names = listed(heads or attention_like(modules_of(model))) or "none: the model attends nowhere"
             raise ConfigError("no layer whose heads can be switched off", got=repr(layers), expected=names)
         effects = {}
         for name, count in chosen.items():
@@ -85,7 +85,7 @@ def _exactly(name: str) -> str:
 @contextmanager
 def _counting_heads(model: nn.Module, heads: dict[str, int]) -> Iterator[None]:
     """Note the number of heads of each layer that attends by torch's fused functions."""
-    stack = LayerStack(model)
+    stack = LayerStack(modules_of(model))
 
     def count(function: Any, make: Any, args: Any, kwargs: Any) -> Any:
         name = stack.next_call(function.__name__)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from regard.attention.foreign import SDPA, FusedCalls, without_fast_path
 from regard.attention.fused_call import FusedCall
-from regard.attention.layer_stack import LayerStack, attention_like, listed, related
+from regard.attention.layer_stack import LayerStack, attention_like, listed, modules_of, related
 from regard.attention.record import Record
 from regard.attention.trace_checks import check_layers
 from regard.base import ConfigError, RegardError, ShapeError
@@ -144,12 +144,13 @@ def intervene(
         raise ConfigError("intervene takes a model", got=type(model).__name__, expected="a torch.nn.Module")
     if not isinstance(change, Change) and not callable(change):
         raise ConfigError("the change of an intervention", got=repr(change), expected="a function of weights")
-    check_layers(model, layers)
-    changes = _Changes(LayerStack(model), layers, change, heads)
+    modules = modules_of(model)
+    check_layers(modules, layers)
+    changes = _Changes(LayerStack(modules), layers, change, heads)
     with changes.stack, without_fast_path(), FusedCalls(changes.run, own=True) as changes.stack.mode:
         yield
         ran = set(changes.stack.ran)
-    changes.check(model, ran)
+    changes.check(ran)
 
 
 class _Changes:
@@ -190,11 +191,11 @@ class _Changes:
         numbers = torch.tensor(heads, device=context.device)
         return context.index_copy(-3, numbers, changed.to(context.dtype))
 
-    def check(self, model: nn.Module, ran: set[str]) -> None:
+    def check(self, ran: set[str]) -> None:
         """An error if a layer that matches was not changed, though it ran."""
         others = [
             name
-            for name in attention_like(model)
+            for name in attention_like(self.stack.modules)
             if name in ran
             and fnmatch.fnmatchcase(name, self.layers)
             and not any(related(name, one) for one in self.met)

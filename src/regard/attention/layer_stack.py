@@ -3,9 +3,10 @@
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -31,21 +32,23 @@ class Running:
 class LayerStack:
     """The modules of a model that are running in this thread, the innermost one last.
 
-    `finished(running, output)` is called when a module returns. Names are those of `named_modules`; the model itself
-    bears the name of its class in small letters. Nothing stays in the model after the block, also if it raises.
+    `finished(running, output)` is called when a module returns. Plain layers of torch, such as `nn.Linear`, cannot
+    attend, and are left alone. Nothing stays in the model after the block, also if it raises.
 
     Inside of a compiled module nothing is seen: it has no hooks, and `mode`, if there is one, is taken off meanwhile,
     so that it is neither compiled anew nor compiled together with the mode.
     """
 
-    def __init__(self, model: nn.Module, finished: Callable[[Running, Any], None] | None = None) -> None:
-        self.modules = {name or type(module).__name__.lower(): module for name, module in model.named_modules()}
+    def __init__(
+        self, modules: Mapping[str, nn.Module], finished: Callable[[Running, Any], None] | None = None
+    ) -> None:
+        self.modules = modules
         self.running: list[Running] = []
         self.ran: set[str] = set()  # names of modules that began to run
         self.mode: TorchFunctionMode | None = None
         self._finished = finished
         self._thread = 0
-        compiled = [name for name, module in self.modules.items() if is_compiled(module)]
+        compiled = [name for name, module in modules.items() if is_compiled(module)]
         self._compiled = [] if _is_forced_eager() else compiled
         self._resources = ExitStack()
 
@@ -55,7 +58,7 @@ class LayerStack:
         with ExitStack() as resources:
             for name, module in self.modules.items():
                 inside = any(name.startswith(f"{each}.") or each == root != name for each in self._compiled)
-                if inside or isinstance(module, torch.jit.ScriptModule):
+                if inside or is_plain(module) or isinstance(module, torch.jit.ScriptModule):
                     continue
                 if getattr(module, "_compiled_call_impl", None) is not None and name in self._compiled:
                     resources.enter_context(self._suspending_call(name, module))
@@ -153,19 +156,40 @@ def _is_forced_eager() -> bool:
     return dynamo is not None and dynamo._stance.stance == "force_eager"
 
 
-def attention_like(model: nn.Module) -> dict[str, nn.Module]:
+def modules_of(model: nn.Module) -> dict[str, nn.Module]:
+    """The modules of a model as `named_modules` names them; the model itself bears the name of its class.
+
+    >>> list(modules_of(nn.Sequential(nn.ReLU())))
+    ['sequential', '0']
+    """
+    return {name or type(module).__name__.lower(): module for name, module in model.named_modules()}
+
+
+def attention_like(modules: Mapping[str, nn.Module]) -> dict[str, nn.Module]:
     """The modules whose class, or whose place in the model, is called attention; by name, outer ones first.
 
-    >>> list(attention_like(nn.TransformerEncoderLayer(4, 2)))
+    >>> list(attention_like(modules_of(nn.TransformerEncoderLayer(4, 2))))
     ['self_attn']
     """
-    modules = {}
-    for name, module in model.named_modules():
-        kind, place = type(module).__name__, name.rpartition(".")[2]
-        is_one = LIKE_ATTENTION.search(kind) is not None or place in ATTENTION_NAMES
-        if is_one and not NOT_ATTENTION.search(kind) and not isinstance(module, nn.ModuleList | nn.ModuleDict):
-            modules[name or kind.lower()] = module
-    return modules
+    return {
+        name: module
+        for name, module in modules.items()
+        if _is_called_attention(type(module).__name__, name.rpartition(".")[2])
+        and not isinstance(module, nn.ModuleList | nn.ModuleDict)
+    }
+
+
+@cache
+def _is_called_attention(kind: str, place: str) -> bool:
+    is_one = LIKE_ATTENTION.search(kind) is not None or place in ATTENTION_NAMES
+    return is_one and NOT_ATTENTION.search(kind) is None
+
+
+def is_plain(module: nn.Module) -> bool:
+    """Whether this is a layer of torch that has nothing inside and does not attend, such as `nn.Linear`."""
+    kind = type(module)
+    at_home = kind.__module__.startswith("torch.nn.modules.") and not module._modules
+    return at_home and not kind.__name__.startswith(("Transformer", "MultiheadAttention"))
 
 
 def is_compiled(module: nn.Module) -> bool:

@@ -2,7 +2,7 @@
 
 import fnmatch
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from torch import nn
@@ -33,25 +33,24 @@ class Seen(Protocol):
         ...
 
 
-def check_layers(model: nn.Module, pattern: str) -> None:
-    """An error that names the attention modules of the model, if the pattern fits none of its modules."""
-    names = [name or type(module).__name__.lower() for name, module in model.named_modules()]
+def check_layers(modules: Mapping[str, nn.Module], pattern: str) -> None:
+    """An error that names the attention modules of a model, if the pattern fits none of its modules."""
     bare = pattern.partition(":")[0]  # the second call in a module is `name:1`
-    if not any(fnmatch.fnmatchcase(name, bare) for name in (*names, *FUNCTIONS)):
-        there = list(attention_like(model)) or names
-        raise _no_layer(pattern, there)
+    if not any(fnmatch.fnmatchcase(name, bare) for name in (*modules, *FUNCTIONS)):
+        raise _no_layer(pattern, list(attention_like(modules) or modules))
 
 
-def check_seen(model: nn.Module, seen: Seen) -> None:
+def check_seen(modules: Mapping[str, nn.Module], seen: Seen) -> None:
     """An error if nothing was recorded of what was asked for, though the model ran."""
     if not seen._records and not seen.unseen:
         if seen._met:
             raise _no_layer(seen._layers, sorted(seen._met))
         if seen._ran:
-            counts = Counter(type(module).__name__ for module in model.modules())
+            counts = Counter(type(module).__name__ for module in modules.values())
+            kind = type(next(iter(modules.values()))).__name__
             raise ConfigError(
                 "no attention ran in this model",
-                got=f"{type(model).__name__} with " + ", ".join(f"{n} {kind}" for kind, n in counts.most_common(6)),
+                got=f"{kind} with " + ", ".join(f"{n} {each}" for each, n in counts.most_common(6)),
                 expected="modules that attend",
                 cure="trace a model that has attention; may_be_empty=True allows any model",
             )

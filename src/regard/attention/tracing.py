@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regard.attention.foreign import ForeignWatch, has_foreign_modules, selected
+from regard.attention.layer_stack import modules_of
 from regard.attention.record import EdgeList, GlimpsePath, Labels, Record
 from regard.attention.trace_checks import check_layers, check_seen
 from regard.attention.trace_file import records_from_json, records_to_json
@@ -65,8 +66,9 @@ class Trace(Mapping[str, Record]):
         self._most_queries, self._most_heads = 0, 0  # of a call of a layer that was asked for
         self._watch: ForeignWatch | None = None
         self._ran = False  # whether the model, or a module of it, was called
-        for name, module in model.named_modules() if model is not None else ():
-            self._names[id(module)] = name or type(module).__name__.lower()
+        self._modules = {} if model is None else modules_of(model)
+        for name, module in self._modules.items():
+            self._names[id(module)] = name
             self._alive.append(module)
 
     @property
@@ -145,6 +147,10 @@ class Trace(Mapping[str, Record]):
             self._counts[kind] = self._counts.get(kind, 0) + 1
             self._alive.append(module)
         return self._names[id(module)]
+
+    @property
+    def _is_open(self) -> bool:
+        return any(seen is self for seen in _ACTIVE.get())
 
     def _wants(self, module: Layer) -> bool:
         return self._layers == "*" or fnmatch.fnmatchcase(self._name(module), self._layers)
@@ -227,14 +233,14 @@ def trace(
     if heads is not None and not _are_numbers("heads", heads):
         raise ConfigError("trace heads", got=repr(heads), expected="whole numbers", cure="write trace(heads=[0, 3])")
     strict = model is not None and layers != "" and not may_be_empty
-    if strict and model is not None:
-        check_layers(model, layers)
     seen = Trace(model, layers, queries=chosen, heads=heads)
+    if strict:
+        check_layers(seen._modules, layers)
     labels = cast(Labels, rows) if chosen is None else None
     if labels is not None or columns is not None:
         seen.label(rows=labels, columns=columns)
-    foreign = model is not None and layers != "" and has_foreign_modules(model)
-    seen._watch = ForeignWatch(model, seen) if model is not None and foreign else None
+    foreign = layers != "" and has_foreign_modules(seen._modules)
+    seen._watch = ForeignWatch(seen._modules, seen) if foreign else None
     token = _ACTIVE.set((*_ACTIVE.get(), seen))
     try:
         with seen._watch or (_noting_calls(model, seen) if strict and model is not None else nullcontext()):
@@ -245,8 +251,8 @@ def trace(
     if seen._watch is not None:
         seen._watch.look_back()
         seen._ran = bool(seen._watch.stack.ran)
-    if strict and model is not None:
-        check_seen(model, seen)
+    if strict:
+        check_seen(seen._modules, seen)
 
 
 @contextmanager
