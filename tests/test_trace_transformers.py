@@ -1,7 +1,9 @@
 """A trace of models of transformers: the weights of fused attention are those of eager attention; nothing changes."""
 
+import re
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from regard.base import ConfigError
 
 pytest.importorskip("transformers")
 
-from tiny_transformers import FAMILIES, WORDS, answer, attentions, build
+from tiny_transformers import FAMILIES, WORDS, answer, attentions, build, import_transformers
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
@@ -157,3 +159,16 @@ def test_mistakes_name_what_there_is() -> None:
             model(**inputs)
         with trace(model, may_be_empty=True, **options):
             model(**inputs)
+
+
+@pytest.mark.bare
+def test_the_page_is_right() -> None:
+    """The blocks of docs/look_into_a_model.md that need transformers, and what stands before them."""
+    page = (Path(__file__).parents[1] / "docs" / "look_into_a_model.md").read_text()
+    blocks = re.findall(r"^```(python|py)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert sum(kind == "py" for kind, _ in blocks) == 2
+    import_transformers()
+    names: dict[str, object] = {}
+    for number, (kind, code) in enumerate(blocks):
+        if number == 0 or kind == "py":
+            exec(compile(code, "look_into_a_model.md", "exec"), names)

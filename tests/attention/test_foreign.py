@@ -238,6 +238,17 @@ def test_what_cannot_be_seen_is_said() -> None:
         pass
 
 
+def test_calls_whose_weights_cannot_be_made() -> None:
+    model, x = Own(), torch.randn(2, 5, 8)
+    plain = model(x)
+    with pytest.warns(UserWarning, match="inside of a transform of torch.func"), trace(model) as seen:
+        output = torch.func.vmap(model)(x)
+    assert_close(output, plain)
+    assert list(seen.unseen) == ["own"]
+    with pytest.raises(RegardError, match="a trace of meta tensors"), trace(model):
+        model.to("meta")(x.to("meta"))
+
+
 def test_a_checkpoint_is_recorded_once() -> None:
     from torch.utils.checkpoint import checkpoint
 

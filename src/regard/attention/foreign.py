@@ -29,6 +29,8 @@ from regard.attention.layer_stack import (
     related,
 )
 from regard.attention.record import Record
+from regard.base import RegardError
+from regard.kernels.derivatives import transformed
 
 SDPA, MULTI_HEAD = F.scaled_dot_product_attention, F.multi_head_attention_forward
 CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
@@ -125,8 +127,7 @@ class ForeignWatch:
             sums = [float(array.sum(-1).mean()) if array.size else 1.0 for array in arrays]
             likely = [each for each in range(len(arrays)) if sums[each] > 0 and _are_weights(arrays[each], training)]
             if likely:
-                record.calls.append(arrays[max(likely, key=sums.__getitem__)])
-                record.starts.append(start)
+                add_call(record, arrays[max(likely, key=sums.__getitem__)], start)
             else:
                 self.receiver._met.discard(name)
                 if not record.calls:
@@ -162,8 +163,9 @@ class ForeignWatch:
             return result  # nobody looks, or a checkpoint computes its forward pass once more for a gradient
         name = self.stack.next_call(function.__name__)
         query: Tensor = args[0] if args else kwargs["query"]
-        if query.is_nested or (query.is_cuda and torch.cuda.is_current_stream_capturing()):
-            self.unseen[name] = "its tensors are nested" if query.is_nested else "a CUDA graph is being captured"
+        reason = _reason_against(query)
+        if reason:
+            self.unseen[name] = reason
             return result
         self.receiver._met.add(name)
         if self.receiver._wants(name):
@@ -173,8 +175,8 @@ class ForeignWatch:
                 record = self.receiver._record(
                     name, call.has_heads, rows, head_numbers=heads, key_heads=call.key_heads(heads)
                 )
-                record.calls.append(self.copies.send(call.weights(rows, heads, self._memo)))
-                record.starts.append(self._first_key(name, call.num_queries, call.keys.shape[-2]))
+                start = self._first_key(name, call.num_queries, call.keys.shape[-2])
+                add_call(record, self.copies.send(call.weights(rows, heads, self._memo)), start)
         return result
 
     def _first_key(self, name: str, num_queries: int, num_keys: int) -> int:
@@ -229,11 +231,29 @@ def has_foreign_modules(modules: Mapping[str, nn.Module]) -> bool:
     return False
 
 
+def add_call(record: Record, weights: NDArray[Any], start: int) -> None:
+    """Add the weights of a call to a record; `start` is the place of its first key."""
+    if start:
+        record.starts[len(record.calls)] = start
+    record.calls.append(weights)
+
+
 def selected(weights: Tensor, rows: Sequence[int] | None, heads: Sequence[int] | None) -> Tensor:
     """The rows and heads of weights [*b h q k], or of all."""
     if rows is not None:
         weights = weights[..., list(rows), :]
     return weights if heads is None else weights[..., list(heads), :, :]
+
+
+def _reason_against(query: Tensor) -> str | None:
+    """Why the weights of a call cannot be made, though it was seen."""
+    if query.is_meta:
+        raise RegardError("a trace of meta tensors", got="tensors without numbers", cure="trace a call with real ones")
+    if query.is_nested:
+        return "its tensors are nested"
+    if transformed():
+        return "it runs inside of a transform of torch.func"
+    return "a CUDA graph is being captured" if query.is_cuda and torch.cuda.is_current_stream_capturing() else None
 
 
 def _are_weights(array: NDArray[Any], training: bool) -> bool:

@@ -133,7 +133,7 @@ class FusedCall(NamedTuple):
         assert self.offset is not None
         device, num_keys = self.query.device, self.keys.shape[-2]
         numbers = range(self.num_queries) if rows is None else rows
-        key = ("causal", tuple(numbers), self.offset, num_keys, device)
+        key = ("causal", _key(numbers), self.offset, num_keys, device)
         if key not in memo:
             places = _numbers(numbers, device, memo)[:, None] + self.offset
             _keep(memo, key, torch.arange(num_keys, device=device) <= places)
@@ -271,10 +271,14 @@ def _as_autocast_reads(*sides: Tensor) -> list[Tensor]:
 
 def _numbers(numbers: Sequence[int], device: torch.device, memo: Memo) -> Tensor:
     """Numbers as a tensor, which is made once: a copy to a GPU waits for it."""
-    key = (tuple(numbers), device)
+    key = (_key(numbers), device)
     if key not in memo:
         _keep(memo, key, torch.tensor(list(numbers), dtype=torch.long, device=device))
     return memo[key]
+
+
+def _key(numbers: Sequence[int]) -> Sequence[int]:
+    return numbers if isinstance(numbers, range) else tuple(numbers)
 
 
 def _keep(memo: Memo, key: tuple[Any, ...], tensor: Tensor) -> None:

@@ -29,7 +29,7 @@ class HostCopies:
             self._streams[wide.device] = torch.cuda.Stream(wide.device)  # type: ignore[no-untyped-call]
         stream = self._streams[wide.device]
         stream.wait_stream(torch.cuda.current_stream(wide.device))
-        host = torch.empty(wide.shape, dtype=wide.dtype, pin_memory=True)
+        host = torch.empty(wide.shape, dtype=wide.dtype, device="cpu", pin_memory=True)
         with torch.cuda.stream(stream):
             host.copy_(wide, non_blocking=True)
         wide.record_stream(stream)

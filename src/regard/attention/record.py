@@ -45,7 +45,7 @@ class Record:
     paths: list[GlimpsePath] = field(default_factory=list, repr=False)
     head_numbers: list[int] | None = None  # the numbers of the heads that were asked for; None: all
     key_heads: list[int] | None = None  # the key head of each kept head, where several share one; None: its own
-    starts: list[int] = field(default_factory=list, repr=False)  # the place of the first key of each call; empty: 0
+    starts: dict[int, int] = field(default_factory=dict, repr=False)  # by call: the place of its first key, if not 0
 
     @property
     def places(self) -> NDArray[Any]:
@@ -70,7 +70,7 @@ class Record:
         """All calls in one array: queries of step-by-step decoding follow each other, missing keys have weight 0."""
         if not self.calls:
             raise ShapeError(f"{self.name} has no weights", got="places", cure="read .places and .active")
-        if len(self.calls) == 1 and not any(self.starts):
+        if len(self.calls) == 1 and not self.starts:
             return self.calls[0]
         if self.edges is not None:
             cure = "read .calls, .edges and .dense(call), or open a trace for each batch"
@@ -83,7 +83,7 @@ class Record:
                 got=[list(call.shape) for call in self.calls],
                 cure="read .calls, or open a trace for each batch",
             )
-        starts = self.starts or [0] * len(self.calls)
+        starts = [self.starts.get(number, 0) for number in range(len(self.calls))]
         ends = [start + call.shape[-1] for start, call in zip(starts, self.calls, strict=True)]
         pad = [(0, 0)] * (self.calls[0].ndim - 1)
         sides = zip(self.calls, starts, ends, strict=True)
@@ -128,7 +128,7 @@ class Record:
             np.where((chosen >= 0).reshape(-1, *[1] * (call.ndim - 1)), call[chosen], 0)
             for call, chosen in zip(self.calls, places.T, strict=False)
         ]
-        return replace(self, calls=steps, starts=self.starts[: len(steps)])
+        return replace(self, calls=steps)
 
     def item(self, batch: int = 0) -> "Record":
         """One item of the batch, without its batch axis: cut to its labels, or a path, cut to glimpses that count."""
