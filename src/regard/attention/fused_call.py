@@ -199,9 +199,8 @@ def of_multi_head(
     in torch's function True means that a key is hidden.
     """
     is_batched = query.ndim == 3
-    if use_separate_proj_weight:
-        matrices = (q_proj_weight, k_proj_weight, v_proj_weight)
-    else:
+    matrices: Sequence[Tensor | None] = (q_proj_weight, k_proj_weight, v_proj_weight)
+    if not use_separate_proj_weight:
         assert in_proj_weight is not None
         matrices = in_proj_weight.chunk(3)
     added = (None, None, None) if in_proj_bias is None else in_proj_bias.chunk(3)
@@ -213,14 +212,14 @@ def of_multi_head(
         projected = F.linear(side, matrix, bias)  # [t b (h d)]
         if more is not None:
             projected = torch.cat([projected, more.expand(1, projected.shape[1], -1)])
-        heads = projected.unflatten(-1, (num_heads, -1)).permute(1, 2, 0, 3)  # [b h t d]
-        sides.append(heads if fixed is None else fixed.unflatten(0, (-1, num_heads)))
+        heads = projected.reshape(*projected.shape[:2], num_heads, -1).permute(1, 2, 0, 3)  # [b h t d]
+        sides.append(heads if fixed is None else fixed.reshape(-1, num_heads, *fixed.shape[1:]))
     if add_zero_attn:
         sides[1:] = [F.pad(side, (0, 0, 0, 1)) for side in sides[1:]]
     columns = (bias_k is not None) + bool(add_zero_attn)
     masks = []
     if attn_mask is not None:
-        by_head = attn_mask.unflatten(0, (-1, num_heads)) if attn_mask.ndim == 3 else attn_mask
+        by_head = attn_mask.reshape(-1, num_heads, *attn_mask.shape[1:]) if attn_mask.ndim == 3 else attn_mask
         masks.append(_turned(by_head, columns))
     if key_padding_mask is not None:
         masks.append(_turned(key_padding_mask if is_batched else key_padding_mask[None], columns)[:, None, None, :])

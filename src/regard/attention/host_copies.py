@@ -38,4 +38,4 @@ class HostCopies:
     def wait(self) -> None:
         """Return when every array is filled in."""
         for stream in self._streams.values():
-            stream.synchronize()  # type: ignore[no-untyped-call]
+            stream.synchronize()

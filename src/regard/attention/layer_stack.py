@@ -129,7 +129,7 @@ class LayerStack:
             finally:
                 _set_modes(modes)
 
-        module._compiled_call_impl = call  # type: ignore[assignment]
+        module._compiled_call_impl = call
         try:
             yield
         finally:

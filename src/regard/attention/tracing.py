@@ -174,9 +174,9 @@ class Trace(Mapping[str, Record]):
     ) -> Record:
         name = self._name(module)
         if name not in self._records:
-            listed = [] if edges else None
-            numbers = {"head_numbers": head_numbers, "key_heads": key_heads}
-            self._records[name] = Record(name, [], heads, queries=queries, edges=listed, **numbers)
+            record = Record(name, [], heads, queries=queries, head_numbers=head_numbers, key_heads=key_heads)
+            record.edges = [] if edges else None
+            self._records[name] = record
             self._apply_labels(self._records[name])
         return self._records[name]
 
