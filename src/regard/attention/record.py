@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from regard.base import ShapeError
 
@@ -109,13 +110,13 @@ class Record:
         matrices[..., targets, sources] = weights
         return matrices if self.queries is None else matrices[..., self.queries, :]
 
-    def follow(self, indices: NDArray[Any] | Sequence[Sequence[int]]) -> "Record":
+    def follow(self, indices: Tensor | NDArray[Any] | Sequence[Sequence[int]]) -> "Record":
         """The record of hypotheses that went from beam to beam: `indices` [b t] says in which item step t was made.
 
         These are the `beam_indices` of `generate(…, return_dict_in_generate=True)` in transformers. Steps of −1, after
         the end of a hypothesis, have weights of zero.
         """
-        places = np.asarray(indices)
+        places = np.asarray(indices.cpu() if isinstance(indices, Tensor) else indices)
         most = min((call.shape[0] for call in self.calls), default=0)
         if places.ndim != 2 or not self.calls or not -1 <= places.min(initial=0) <= places.max(initial=-1) < most:
             raise ShapeError(
@@ -142,11 +143,11 @@ class Record:
             weights = weights.reshape(-1, *weights.shape[self.axes.count("b") :])[batch]
         rows, columns = _labels_of(self.rows, batch), _labels_of(self.columns, batch)
         if self.edges is not None:  # labels are of nodes, and no edge is cut
-            return replace(self, calls=[weights], rows=rows, columns=columns)
+            return replace(self, calls=[weights], rows=rows, columns=columns, starts={})
         if rows is not None and self.queries is not None:
             rows = [rows[number] for number in self.queries if number < len(rows)]
         weights = weights[..., : None if rows is None else len(rows), : None if columns is None else len(columns)]
-        return replace(self, calls=[weights], rows=rows, columns=columns)
+        return replace(self, calls=[weights], rows=rows, columns=columns, starts={})
 
 
 def _labels_of(labels: Labels | None, batch: int) -> list[str] | None:
