@@ -4,6 +4,7 @@ import ast
 import copy
 import csv
 import importlib
+import importlib.util
 import os
 import subprocess
 import sys
@@ -251,7 +252,7 @@ def names_in(path: Path) -> set[str]:
 
 def test_every_benchmark_has_a_gate() -> None:
     timed = [path for path in BENCHMARKS.glob("*.py") if path.stem != "timing" and names_in(path) & CLOCKS]
-    assert len(timed) == 13
+    assert len(timed) == 14
     assert [path.name for path in timed if not {"check_results", "judge_results"} & names_in(path)] == []
 
 
@@ -399,6 +400,26 @@ def test_local_attention_in_blocks_passes_and_a_wrong_one_does_not(load: Load, m
 
     monkeypatch.setattr(benchmark, "ways", wrong)
     assert [*benchmark.gate(torch.device("cpu"), small=True)] == ["blocks"]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_traced_weights_pass_and_wrong_ones_do_not(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    if importlib.util.find_spec("transformers") is None:
+        pytest.skip("transformers is not installed")
+    from tiny_transformers import import_transformers
+
+    import_transformers()
+    benchmark = load("trace_gpu")
+    assert benchmark.gate(torch.device("cpu"), tokens=40) == {}
+    right = benchmark.traced
+
+    def wrong(model: nn.Module, ids: Tensor, rows: list[int]) -> tuple[Tensor, list[Tensor]]:
+        logits, weights = right(model, ids, [row - 1 for row in rows])  # the rows before
+        return logits + 1e-3, weights
+
+    monkeypatch.setattr(benchmark, "traced", wrong)
+    assert [*benchmark.gate(torch.device("cpu"), tokens=40)] == ["traced", "logits"]
 
 
 def test_searches_must_agree_on_95_per_cent(load: Load) -> None:

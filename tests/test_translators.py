@@ -138,11 +138,11 @@ def test_search_gives_the_weights_of_what_it_found(case: str) -> None:
 def test_every_model_says_which_layers_look_at_the_source(case: str) -> None:
     """Traced by that pattern, every layer gives weights over the source, in the whole pass and in steps."""
     model, (source, lengths, inputs) = build(case), batch()
-    with trace(model) as everything, torch.no_grad():
+    with trace(model, may_be_empty=True) as everything, torch.no_grad():
         whole = model(source, lengths, inputs, need_weights=True)
-    with trace(model, layers=model.source_layers) as seen, torch.no_grad():
+    with trace(model, layers=model.source_layers, may_be_empty=True) as seen, torch.no_grad():
         model(source, lengths, inputs)
-    with trace(model, layers=model.source_layers) as stepped, torch.no_grad():
+    with trace(model, layers=model.source_layers, may_be_empty=True) as stepped, torch.no_grad():
         state = model.init_state(model.encode(source, lengths))
         for t in range(inputs.shape[1]):
             state = model.step(inputs[:, t], state).state

@@ -10,8 +10,10 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from regard.align import ALIGNS
     from regard.api import load
-    from regard.attention import Attention, AttentionOutput, Mask, MultiHead, attend, trace
+    from regard.attention import Attention, AttentionOutput, Mask, MultiHead, attend, intervene, trace
+    from regard.attention.head_effects import head_effects
     from regard.attention.lookup import lookup
+    from regard.attention.rollout import rollout
     from regard.base import RegardError
     from regard.score import SCORES
 
@@ -24,8 +26,11 @@ _HOME = {
     "RegardError": "regard.base",
     "SCORES": "regard.score",
     "attend": "regard.attention",
+    "head_effects": "regard.attention.head_effects",
+    "intervene": "regard.attention",
     "load": "regard.api",
     "lookup": "regard.attention.lookup",
+    "rollout": "regard.attention.rollout",
     "trace": "regard.attention",
 }
 
@@ -39,8 +44,11 @@ __all__ = [
     "RegardError",
     "__version__",
     "attend",
+    "head_effects",
+    "intervene",
     "load",
     "lookup",
+    "rollout",
     "trace",
 ]
 

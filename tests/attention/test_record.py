@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from regard.attention.record import EdgeList, GlimpsePath, Record
 from regard.base import ShapeError
@@ -13,6 +14,26 @@ def test_steps_follow_each_other_and_missing_keys_have_no_weight() -> None:
     assert record.weights.tolist() == [[[1, 1, 0], [0.5, 0.5, 0.5]]] * 2
     with pytest.raises(ShapeError, match="layer was called with several batch shapes"):
         _ = Record("layer", [np.ones((2, 1, 2)), np.ones((1, 1, 2))]).weights
+
+
+def test_keys_that_a_window_has_dropped_have_no_weight() -> None:
+    record = Record("layer", [np.ones((1, 2, 2)), np.full((1, 1, 2), 0.5)], starts={1: 2})
+    assert record.weights.tolist() == [[[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 0.5, 0.5]]]
+    late = Record("layer", [np.ones((2, 1, 2))], starts={0: 1})
+    assert late.weights.tolist() == [[[0, 1, 1]]] * 2
+    assert late.item(1).weights.tolist() == [[0, 1, 1]]
+    assert late.item(1).item().weights.tolist() == [[0, 1, 1]]
+
+
+def test_hypotheses_are_followed_from_beam_to_beam() -> None:
+    calls = [np.arange(3.0).reshape(3, 1, 1) + 10 * step for step in range(3)]
+    indices = [[0, 2], [1, -1]]
+    for form in (indices, np.array(indices), torch.tensor(indices)):
+        followed = Record("layer", calls).follow(form)
+        assert followed.weights.tolist() == [[[0], [12]], [[1], [0]]]  # two steps, though three were made
+    for wrong in ([0, 1], [[3]], [[-2]]):
+        with pytest.raises(ShapeError, match="layer cannot follow these beams"):
+            Record("layer", calls).follow(np.array(wrong))
 
 
 def test_one_sentence_is_cut_to_its_labels() -> None:

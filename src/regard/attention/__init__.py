@@ -3,6 +3,8 @@
 from regard.attention.attention import Attention, attend
 from regard.attention.dispatch import IMPLEMENTATIONS, Call, reasons_against
 from regard.attention.edges import EdgeAttention, attend_edges
+from regard.attention.head_effects import HeadEffects, head_effects
+from regard.attention.intervention import Change, MakeUniform, Place, TakeWeights, forbid_keys, intervene, switch_off
 from regard.attention.local import Local, Local1D, Local2D, LocalSelfAttention, PlaceCache
 from regard.attention.lookup import Found, lookup
 from regard.attention.mask import Mask
@@ -21,6 +23,7 @@ from regard.attention.position import (
     sinusoid,
 )
 from regard.attention.record import EdgeList, Record
+from regard.attention.rollout import rollout
 from regard.attention.tracing import Trace, trace
 
 POSITIONS: dict[str, type] = {
@@ -39,17 +42,21 @@ __all__ = [
     "AttentionOutput",
     "Cache",
     "Call",
+    "Change",
     "EdgeAttention",
     "EdgeList",
     "Found",
+    "HeadEffects",
     "Learned",
     "Local",
     "Local1D",
     "Local2D",
     "LocalSelfAttention",
+    "MakeUniform",
     "Mask",
     "Memory",
     "MultiHead",
+    "Place",
     "PlaceCache",
     "Position",
     "Positioned",
@@ -57,13 +64,19 @@ __all__ = [
     "Relative",
     "Rotary",
     "Sinusoidal",
+    "TakeWeights",
     "Trace",
     "attend",
     "attend_edges",
+    "forbid_keys",
+    "head_effects",
+    "intervene",
     "lookup",
     "reasons_against",
     "relative_shift",
+    "rollout",
     "rotate",
     "sinusoid",
+    "switch_off",
     "trace",
 ]

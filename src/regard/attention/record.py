@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from regard.base import ShapeError
 
@@ -43,6 +44,9 @@ class Record:
     queries: list[int] | None = None  # the numbers of the rows that were asked for; None: all
     edges: list["EdgeList"] | None = field(default=None, repr=False)  # one for each call over an edge list
     paths: list[GlimpsePath] = field(default_factory=list, repr=False)
+    head_numbers: list[int] | None = None  # the numbers of the heads that were asked for; None: all
+    key_heads: list[int] | None = None  # the key head of each kept head, where several share one; None: its own
+    starts: dict[int, int] = field(default_factory=dict, repr=False)  # by call: the place of its first key, if not 0
 
     @property
     def places(self) -> NDArray[Any]:
@@ -67,7 +71,7 @@ class Record:
         """All calls in one array: queries of step-by-step decoding follow each other, missing keys have weight 0."""
         if not self.calls:
             raise ShapeError(f"{self.name} has no weights", got="places", cure="read .places and .active")
-        if len(self.calls) == 1:
+        if len(self.calls) == 1 and not self.starts:
             return self.calls[0]
         if self.edges is not None:
             cure = "read .calls, .edges and .dense(call), or open a trace for each batch"
@@ -80,9 +84,12 @@ class Record:
                 got=[list(call.shape) for call in self.calls],
                 cure="read .calls, or open a trace for each batch",
             )
-        width = max(call.shape[-1] for call in self.calls)
+        starts = [self.starts.get(number, 0) for number in range(len(self.calls))]
+        ends = [start + call.shape[-1] for start, call in zip(starts, self.calls, strict=True)]
         pad = [(0, 0)] * (self.calls[0].ndim - 1)
-        return np.concatenate([np.pad(call, [*pad, (0, width - call.shape[-1])]) for call in self.calls], axis=-2)
+        sides = zip(self.calls, starts, ends, strict=True)
+        padded = [np.pad(call, [*pad, (start, max(ends) - end)]) for call, start, end in sides]
+        return np.concatenate(padded, axis=-2)
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -103,6 +110,27 @@ class Record:
         matrices[..., targets, sources] = weights
         return matrices if self.queries is None else matrices[..., self.queries, :]
 
+    def follow(self, indices: Tensor | NDArray[Any] | Sequence[Sequence[int]]) -> "Record":
+        """The record of hypotheses that went from beam to beam: `indices` [b t] says in which item step t was made.
+
+        These are the `beam_indices` of `generate(…, return_dict_in_generate=True)` in transformers. Steps of −1, after
+        the end of a hypothesis, have weights of zero.
+        """
+        places = np.asarray(indices.cpu() if isinstance(indices, Tensor) else indices)
+        most = min((call.shape[0] for call in self.calls), default=0)
+        if places.ndim != 2 or not self.calls or not -1 <= places.min(initial=0) <= places.max(initial=-1) < most:
+            raise ShapeError(
+                f"{self.name} cannot follow these beams",
+                got=f"indices {list(places.shape)} up to {places.max(initial=-1)}, and {len(self.calls)} calls",
+                expected=f"numbers [b t] from −1 to {most - 1}",
+                cure="pass output.beam_indices of the same call of generate",
+            )
+        steps = [
+            np.where((chosen >= 0).reshape(-1, *[1] * (call.ndim - 1)), call[chosen], 0)
+            for call, chosen in zip(self.calls, places.T, strict=False)
+        ]
+        return replace(self, calls=steps)
+
     def item(self, batch: int = 0) -> "Record":
         """One item of the batch, without its batch axis: cut to its labels, or a path, cut to glimpses that count."""
         if not self.calls:
@@ -115,11 +143,11 @@ class Record:
             weights = weights.reshape(-1, *weights.shape[self.axes.count("b") :])[batch]
         rows, columns = _labels_of(self.rows, batch), _labels_of(self.columns, batch)
         if self.edges is not None:  # labels are of nodes, and no edge is cut
-            return replace(self, calls=[weights], rows=rows, columns=columns)
+            return replace(self, calls=[weights], rows=rows, columns=columns, starts={})
         if rows is not None and self.queries is not None:
             rows = [rows[number] for number in self.queries if number < len(rows)]
         weights = weights[..., : None if rows is None else len(rows), : None if columns is None else len(columns)]
-        return replace(self, calls=[weights], rows=rows, columns=columns)
+        return replace(self, calls=[weights], rows=rows, columns=columns, starts={})
 
 
 def _labels_of(labels: Labels | None, batch: int) -> list[str] | None:

@@ -6,9 +6,9 @@ seen["decoder.0.cross"].weights
 """
 
 import fnmatch
-import json
+import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from os import PathLike
 from typing import Any, Protocol, cast, runtime_checkable
@@ -18,8 +18,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from regard.attention.foreign import ForeignWatch, has_foreign_modules, selected
+from regard.attention.layer_stack import modules_of
 from regard.attention.record import EdgeList, GlimpsePath, Labels, Record
-from regard.base import ConfigError, RegardError, parse_json, write_atomically
+from regard.attention.trace_checks import check_layers, check_seen
+from regard.attention.trace_file import records_from_json, records_to_json
+from regard.base import ConfigError, RegardError, write_atomically
 from regard.score import Edges
 
 Layer = nn.Module | str | None  # a module, or the name of a function; None for a call of `attend`
@@ -58,9 +62,19 @@ class Trace(Mapping[str, Record]):
         self._layers, self._queries, self._heads = layers, queries, heads
         self._labels: list[tuple[str, Labels | None, Labels | None]] = []
         self._counts: dict[str, int] = {}
-        for name, module in model.named_modules() if model is not None else ():
-            self._names[id(module)] = name or type(module).__name__.lower()
+        self._met: set[str] = set()  # names of all layers that attended, whether they were asked for or not
+        self._most_queries, self._most_heads = 0, 0  # of a call of a layer that was asked for
+        self._watch: ForeignWatch | None = None
+        self._ran = False  # whether the model, or a module of it, was called
+        self._modules = {} if model is None else modules_of(model)
+        for name, module in self._modules.items():
+            self._names[id(module)] = name
             self._alive.append(module)
+
+    @property
+    def unseen(self) -> dict[str, str]:
+        """Modules that look like attention and gave no weights, by name, each with the reason; filled at the end."""
+        return {} if self._watch is None else dict(self._watch.unseen)
 
     def label(self, layers: str = "*", *, rows: Labels | None = None, columns: Labels | None = None) -> None:
         """Give labels to the layers whose names match, now or later: `seen.label("decoder.*.cross", rows=…)`."""
@@ -70,24 +84,13 @@ class Trace(Mapping[str, Record]):
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Name → weights, or the places of a layer that has no weights."""
+        self._settle()
         return {name: record.weights if record.calls else record.places for name, record in self._records.items()}
 
     def to_json(self, *, digits: int = 6) -> str:
         """Everything as JSON text, weights and places rounded to `digits` decimals."""
-        records = [
-            {
-                "name": record.name,
-                "axes": list(record.axes),
-                "rows": _plain(record.rows),
-                "columns": _plain(record.columns),
-                "queries": record.queries,
-                **({} if record.edges is None else {"edges": [record.edges[0].pairs.tolist(), record.edges[0].sizes]}),
-            }
-            | (_numbers("weights", record.weights, digits) if record.calls else {})
-            | (_numbers("places", record.places, digits) | {"active": record.active.tolist()} if record.paths else {})
-            for record in self._records.values()
-        ]
-        return json.dumps({"format": "regard.trace", "version": 1, "records": records}, ensure_ascii=False)
+        self._settle()
+        return records_to_json(self._records.values(), digits)
 
     def save(self, path: str | PathLike[str], *, digits: int = 6) -> None:
         """Write `to_json` to a file, whole or not at all."""
@@ -96,29 +99,12 @@ class Trace(Mapping[str, Record]):
     @classmethod
     def from_json(cls, text: str) -> "Trace":
         """The trace that `to_json` wrote."""
-        try:
-            content = parse_json(text)
-        except RegardError as error:
-            raise RegardError("this is not JSON", got=error.got, expected="what Trace.to_json writes") from error
-        if not isinstance(content, dict) or content.get("format") != "regard.trace" or content.get("version") != 1:
-            raise RegardError("this is not a trace", expected="format 'regard.trace', version 1")
         seen = cls()
-        try:
-            for entry in content["records"]:
-                labels = entry["rows"], entry["columns"], entry.get("queries")
-                numbers = np.asarray(entry["places" if "places" in entry else "weights"], dtype=np.float32)
-                numbers, name = numbers.reshape(entry["shape"]), entry["name"]
-                if "places" in entry:
-                    active = np.asarray(entry["active"], dtype=bool).reshape(entry["shape"][:-1])
-                    seen._records[name] = Record(name, [], False, *labels, paths=[GlimpsePath(numbers, active)])
-                else:
-                    edges = _edges_from_json(entry["edges"], numbers) if "edges" in entry else None
-                    seen._records[name] = Record(name, [numbers], "h" in entry["axes"], *labels, edges)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise RegardError("this trace is damaged", got=str(error), expected="what Trace.to_json writes") from error
+        seen._records = {record.name: record for record in records_from_json(text)}
         return seen
 
     def __getitem__(self, key: str | int) -> Record:
+        self._settle()
         if isinstance(key, int):
             return list(self._records.values())[key]
         if key not in self._records:
@@ -129,9 +115,11 @@ class Trace(Mapping[str, Record]):
         return self._records[key]
 
     def __iter__(self) -> Iterator[str]:
+        self._settle()
         return iter(self._records)
 
     def __len__(self) -> int:
+        self._settle()
         return len(self._records)
 
     def __repr__(self) -> str:
@@ -140,9 +128,17 @@ class Trace(Mapping[str, Record]):
             times = f" × {len(calls)}" if len(calls) > 1 else ""
             return f"{record.name} {list(calls[0].shape)}{times}"
 
+        self._settle()
         return f"Trace({', '.join(map(line, self._records.values()))})"
 
+    def _settle(self) -> None:
+        """Wait for the numbers that are on their way from a GPU."""
+        if self._watch is not None:
+            self._watch.settle()
+
     def _name(self, module: Layer) -> str:
+        if module is None and self._watch is not None and self._watch.stack.running:
+            return self._watch.stack.running[-1].name  # `attend` inside a module of the model
         if module is None or isinstance(module, str):
             return module or "attend"
         if id(module) not in self._names:
@@ -152,18 +148,45 @@ class Trace(Mapping[str, Record]):
             self._alive.append(module)
         return self._names[id(module)]
 
+    @property
+    def _is_open(self) -> bool:
+        return any(seen is self for seen in _ACTIVE.get())
+
     def _wants(self, module: Layer) -> bool:
         return self._layers == "*" or fnmatch.fnmatchcase(self._name(module), self._layers)
 
-    def _record(self, module: Layer, heads: bool, queries: list[int] | None, *, edges: bool = False) -> Record:
+    def _attends(self, module: Layer) -> bool:
+        """Note that one of our own layers attends; whether its weights are asked for."""
+        self._met.add(self._name(module))
+        if self._watch is not None:
+            self._watch.stack.mark()
+        return self._wants(module)
+
+    def _record(
+        self,
+        module: Layer,
+        heads: bool,
+        queries: list[int] | None,
+        *,
+        edges: bool = False,
+        head_numbers: list[int] | None = None,
+        key_heads: list[int] | None = None,
+    ) -> Record:
         name = self._name(module)
         if name not in self._records:
-            self._records[name] = Record(name, [], heads, queries=queries, edges=[] if edges else None)
+            record = Record(name, [], heads, queries=queries, head_numbers=head_numbers, key_heads=key_heads)
+            record.edges = [] if edges else None
+            self._records[name] = record
             self._apply_labels(self._records[name])
         return self._records[name]
 
+    def _forget(self, name: str) -> None:
+        self._records.pop(name, None)
+
     def _chosen(self, num_queries: int, num_heads: int | None) -> tuple[list[int] | None, list[int] | None]:
         """Rows and heads of a call that were asked for and are there."""
+        self._most_queries = max(self._most_queries, num_queries)
+        self._most_heads = max(self._most_heads, num_heads or 0)
         return _there(self._queries, num_queries), None if num_heads is None else _there(self._heads, num_heads)
 
     def _apply_labels(self, record: Record) -> None:
@@ -181,13 +204,21 @@ def trace(
     rows: Labels | Sequence[int] | None = None,
     columns: Labels | None = None,
     heads: Sequence[int] | None = None,
+    may_be_empty: bool = False,
 ) -> Iterator[Trace]:
     """Collect the weights of every attention that runs inside, in this thread.
 
-    With a model, layers bear their names in it; without, they are numbered: `multihead.0`, `attention.1`. `layers` is a
-    pattern such as `"decoder.*"`. `rows` and `columns` label queries and keys; `rows` of whole numbers, and `heads`,
-    choose what is kept (−1 is the last one; a layer that has fewer gives what it has). Fused passes stay fused: their
-    weights come from a second pass over what is asked for.
+    With a model, layers bear their names in it, and it may be any model: calls of torch's fused functions are seen in
+    it too, and what cannot be seen is named in a warning and in `seen.unseen`. Without a model only layers of this
+    library are seen, and numbered: `multihead.0`, `attention.1`. Fused passes stay fused: their weights come from a
+    second pass over what is asked for.
+
+    - `layers` is a pattern such as `"decoder.*"`; `""` records nothing.
+    - `rows` and `columns` label queries and keys.
+    - `rows` of whole numbers, and `heads`, choose what is kept; −1 is the last one. A call that has fewer gives what it
+      has, since models have layers of several sizes. With a model, a row or head that no call has is an error, and so
+      are a pattern that no layer has and a model that ran without any attention.
+    - `may_be_empty` allows all of these: the trace is then empty.
 
     >>> from regard.attention import MultiHead
     >>> layer = MultiHead(4, num_heads=2)
@@ -201,15 +232,42 @@ def trace(
     chosen = None if rows is None or not _are_numbers("rows", rows) else [int(cast(int, row)) for row in rows]
     if heads is not None and not _are_numbers("heads", heads):
         raise ConfigError("trace heads", got=repr(heads), expected="whole numbers", cure="write trace(heads=[0, 3])")
+    strict = model is not None and layers != "" and not may_be_empty
     seen = Trace(model, layers, queries=chosen, heads=heads)
+    if strict:
+        check_layers(seen._modules, layers)
     labels = cast(Labels, rows) if chosen is None else None
     if labels is not None or columns is not None:
         seen.label(rows=labels, columns=columns)
+    foreign = layers != "" and has_foreign_modules(seen._modules)
+    seen._watch = ForeignWatch(seen._modules, seen) if foreign else None
     token = _ACTIVE.set((*_ACTIVE.get(), seen))
     try:
-        yield seen
+        with seen._watch or (_noting_calls(model, seen) if strict and model is not None else nullcontext()):
+            yield seen
     finally:
         _ACTIVE.reset(token)
+        seen._settle()
+    if seen._watch is not None:
+        seen._watch.look_back()
+        seen._ran = bool(seen._watch.stack.ran)
+    if strict:
+        check_seen(seen._modules, seen)
+
+
+@contextmanager
+def _noting_calls(model: nn.Module, seen: Trace) -> Iterator[None]:
+    """Note in a trace that the model was called in this thread."""
+    thread = threading.get_ident()
+
+    def note(module: nn.Module, inputs: object) -> None:
+        seen._ran = seen._ran or threading.get_ident() == thread
+
+    handle = model.register_forward_pre_hook(note)
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 @contextmanager
@@ -233,8 +291,8 @@ def watched(module: Layer) -> bool:
     """Whether a trace wants the weights of this layer."""
     if torch.compiler.is_compiling():
         return False
-    active = _ACTIVE.get()
-    return bool(active) and any(seen._wants(module) for seen in active)
+    wanted = [seen._attends(module) for seen in _ACTIVE.get()]
+    return any(wanted)
 
 
 def record(
@@ -252,8 +310,8 @@ def record(
         if not seen._wants(module):
             continue
         rows, some = seen._chosen(num_queries, lead[-1] if heads else None)
-        selected_weights = cast(LaterWeights, later)(rows, some) if weights is None else _selected(weights, rows, some)
-        seen._record(module, heads, rows).calls.append(_array(selected_weights))
+        selected_weights = cast(LaterWeights, later)(rows, some) if weights is None else selected(weights, rows, some)
+        seen._record(module, heads, rows, head_numbers=some).calls.append(_array(selected_weights))
 
 
 def record_edges(module: Layer, weights: Tensor, edges: Edges, *, heads: bool = False) -> None:
@@ -267,7 +325,7 @@ def record_edges(module: Layer, weights: Tensor, edges: Edges, *, heads: bool = 
         if rows is not None:
             chosen = torch.isin(edges.targets, edges.targets.new_tensor(rows))
             edge_weights, pairs = edge_weights[..., chosen], pairs[:, chosen]
-        record = seen._record(module, heads, rows, edges=True)
+        record = seen._record(module, heads, rows, edges=True, head_numbers=some)
         record.calls.append(_array(edge_weights))
         listed = EdgeList(pairs.detach().cpu().numpy().copy(), (edges.num_queries, edges.num_keys))
         cast(list[EdgeList], record.edges).append(listed)
@@ -300,23 +358,6 @@ def _refuse_meta(tensor: Tensor) -> None:
         raise RegardError("a trace of meta tensors", got="tensors without numbers", cure="trace a call with real ones")
 
 
-def _numbers(name: str, array: NDArray[Any], digits: int) -> dict[str, Any]:
-    return {"shape": list(array.shape), name: np.round(array.astype(np.float64), digits).tolist()}
-
-
-def _edges_from_json(entry: Any, weights: NDArray[Any]) -> list[EdgeList]:
-    pairs, (num_queries, num_keys) = np.asarray(entry[0], dtype=np.int64).reshape(2, -1), entry[1]
-    if pairs.shape[1] != weights.shape[-1]:
-        raise ValueError(f"{weights.shape[-1]} weights for {pairs.shape[1]} edges")
-    return [EdgeList(pairs, (num_queries, num_keys))]
-
-
-def _selected(weights: Tensor, rows: list[int] | None, heads: list[int] | None) -> Tensor:
-    if rows is not None:
-        weights = weights[..., rows, :]
-    return weights if heads is None else weights[..., heads, :, :]
-
-
 def _there(asked: Sequence[int] | None, size: int) -> list[int] | None:
     if asked is None:
         return None
@@ -328,9 +369,3 @@ def _are_numbers(name: str, values: Sequence[Any]) -> bool:
     if len(kinds) > 1:
         raise ConfigError(f"trace {name}", got=repr(values), expected="labels, or whole numbers, not both")
     return kinds == {True}
-
-
-def _plain(labels: Labels | None) -> list[Any] | None:
-    if labels is None:
-        return None
-    return [entry if isinstance(entry, str) else list(entry) for entry in labels]

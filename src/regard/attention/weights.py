@@ -57,11 +57,11 @@ def recompute_weights(
         asked = query if rows is None and size >= num_queries else query.index_select(-2, block_rows)
         scores = _scores(score, asked, prepared)
         if bias is not None:
-            scores = scores + _select(bias, block_rows, some)
+            scores = scores + select_pairs(bias, block_rows, some)
         allowed = None
         if mask is not None:
             allowed = mask.dense(num_queries, num_keys, device=query.device, rows=block_rows)
-            allowed = _select(fit(allowed, (*lead, len(block_rows), num_keys)), None, some)
+            allowed = select_pairs(fit(allowed, (*lead, len(block_rows), num_keys)), None, some)
         weights = align(scores, allowed).weights.to(query.dtype)
         if out is None:
             return weights
@@ -115,7 +115,7 @@ def _numbers(asked: Sequence[int], size: int, like: Tensor) -> Tensor:
     return torch.tensor(numbers, dtype=torch.long, device=like.device)
 
 
-def _select(tensor: Tensor, rows: Tensor | None, heads: Tensor | None) -> Tensor:
+def select_pairs(tensor: Tensor, rows: Tensor | None, heads: Tensor | None) -> Tensor:
     """Rows and heads of a tensor whose axes of size 1 serve all."""
     if rows is not None and tensor.shape[-2] > 1:
         tensor = tensor.index_select(-2, rows)

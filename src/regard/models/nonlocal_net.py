@@ -64,7 +64,7 @@ class NonLocalNet(ResNet):
         height, width = images.shape[-2:]
         if wrong := [place for place in places if not (0 <= place[0] < height and 0 <= place[1] < width)]:
             raise ShapeError("a place is outside the picture", got=wrong[0], expected=f"within {height} × {width}")
-        with evaluating(self), trace(self) as seen:
+        with evaluating(self), trace(self, may_be_empty=True) as seen:
             self(images)
         weights_by_block = {}
         for name, record in seen.items():

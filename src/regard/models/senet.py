@@ -50,6 +50,6 @@ class SENet(ResNet):
 
     def gates(self, images: Float[Tensor, "b c h w"]) -> dict[str, Tensor]:
         """The gates [b channels] of each block, by name: `stages.0.2` is the third block of the first stage."""
-        with evaluating(self), trace(self) as seen:
+        with evaluating(self), trace(self, may_be_empty=True) as seen:
             self(images)
         return {name.removesuffix(".gate"): torch.from_numpy(record.weights[:, 0]) for name, record in seen.items()}

@@ -354,7 +354,7 @@ def mean_precision(logits: Float[Tensor, "n c"], labels: Float[Tensor, "n c"]) -
 def _run(model: nn.Module, acted: ActedClips, member: int | None) -> tuple[Tensor, Trace, tuple[int, int, int]]:
     """Logits [b r c] on the CPU, what was attended to, and the sizes of the map."""
     device = device_of(model)
-    with evaluating(model), trace(model) as seen:
+    with evaluating(model), trace(model, may_be_empty=True) as seen:
         out = model(acted.clips.to(device), acted.boxes.to(device), **({} if member is None else {"member": member}))
     return out.logits.float().cpu(), seen, out.grid
 

@@ -268,7 +268,7 @@ class Algorithmic(StoredTask):
         """The answer to one sequence, with what the heads did."""
         steps = int(sequences.scored[0].nonzero().max()) + 1  # without what comes after the end
         inputs = sequences.inputs[:, :steps]
-        with evaluating(model), trace(model) as seen:
+        with evaluating(model), trace(model, may_be_empty=True) as seen:
             out = model(inputs.to(device_of(model)))
         cut = Sequences(inputs, sequences.targets[:, :steps], sequences.scored[:, :steps], sequences.lengths)
         logits = out.logits.float().cpu()

@@ -32,7 +32,7 @@ def concepts_of(
         raise RegardError(f"in {name} no words attend to each other", got=type(model).__name__, cure=cure)
     if not isinstance(text, str):
         raise ConfigError("concepts are of one text", got=type(text).__name__, expected="a string")
-    with evaluating(model), trace(model, layers=pattern) as seen:
+    with evaluating(model), trace(model, layers=pattern, may_be_empty=True) as seen:
         words: Sequence[str] = task.read(model, text)
     matrices, count = [], 1
     for layer, record in seen.items():

@@ -145,7 +145,7 @@ def blocks_of(
     inside = size // side**2  # places of a pixel
     pixels = [(min(round(down * side), side - 1), min(round(across * side), side - 1)) for down, across in SPOTS]
     asked = [int(model.back[(row * side + column) * inside]) for row, column in pixels]
-    with evaluating(model), trace(model, layers=model.attention_layers, rows=asked) as seen:
+    with evaluating(model), trace(model, layers=model.attention_layers, rows=asked, may_be_empty=True) as seen:
         model(image, **told)
     allowed = model.local.mask().dense(size, size, rows=torch.tensor(asked)).numpy()
     in_block = _by_pixel(model, allowed, side).max(-1)

@@ -156,7 +156,7 @@ def _explanations(
 
     The text is read once more as a whole, so that every layer sees all of it. Rows are the tokens that are read.
     """
-    with trace(model) as seen:
+    with trace(model, may_be_empty=True) as seen:
         model(torch.tensor([list(ids)], device=device), None)
     labels = units.labels(ids)[-how.shown :]
     matrices, heads = [], {}

@@ -238,7 +238,7 @@ class NodeClassification(GraphNodes, StoredTask):
 
 def _run(model: nn.Module, graph: GraphTensors, *, traced: bool) -> tuple[Tensor, Trace]:
     """Logits [n c] of all nodes, on the CPU, and what was attended to."""
-    with evaluating(model), trace(model, layers="*" if traced else "") as seen:
+    with evaluating(model), trace(model, layers="*" if traced else "", may_be_empty=True) as seen:
         logits = model(graph.features, graph.edges).float().cpu()
     return logits, seen
 

@@ -168,7 +168,7 @@ class QuestionAnswering(StoryQuestions, StoredTask):
         with evaluating(model):
             for rows in torch.split(torch.arange(encoded.size, device=encoded.slots.device), _AT_ONCE):
                 asked = encoded.take(rows)
-                with trace(model, layers="*" if traced else "") as seen:
+                with trace(model, layers="*" if traced else "", may_be_empty=True) as seen:
                     parts.append(model(asked.story, asked.lengths, asked.question).float().cpu())
                 if len(seen):
                     weights.append(torch.from_numpy(_by_hop(seen)))

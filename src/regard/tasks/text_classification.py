@@ -180,7 +180,7 @@ class TextClassification(PreparedTexts, StoredTask):
     def layers(self, model: nn.Module, prediction: ClassifiedText) -> list[Explanation]:
         """What the words of each text attend to, layer by layer: to each other, or to the words of the other text."""
         batch = evaluation_text_batches(self.encoded([[text] for text in prediction.source.split(" ||| ")]))[0]
-        with evaluating(model), trace(model) as seen:
+        with evaluating(model), trace(model, may_be_empty=True) as seen:
             model(batch.texts.to(device_of(model)), batch.lengths.to(device_of(model)))
         explanations: list[Explanation] = []
         for name, record in seen.items():
@@ -239,7 +239,7 @@ class TextClassification(PreparedTexts, StoredTask):
         layer = getattr(model, "hop_layers", "") if hops is not None else ""
         with evaluating(model):
             for batch in evaluation_text_batches(examples, batch_size=settings.at_once):
-                with trace(model, layers=layer or "-") as seen:
+                with trace(model, layers=layer or "-", may_be_empty=True) as seen:
                     out = model(batch.texts.to(device), batch.lengths.to(device))
                 logits[batch.indices] = out.logits.float().cpu()
                 if hops is not None and layer:

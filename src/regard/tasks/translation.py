@@ -322,7 +322,7 @@ class Translation(StoredTask):
         source, target = self.codecs
         pair = token_ids(source, prediction.source_tokens[:-1]), token_ids(target, prediction.tokens)
         batch = collate([pair]).to(device_of(model))  # <eos> is added again
-        with evaluating(model), trace(model, layers=model.source_layers) as seen:
+        with evaluating(model), trace(model, layers=model.source_layers, may_be_empty=True) as seen:
             model(batch.source, batch.source_lengths, batch.inputs)
         rows, columns = tuple(prediction.tokens), tuple(prediction.source_tokens)
         return [
