@@ -126,7 +126,7 @@ def test_masks_that_a_caller_makes() -> None:
 
 
 def test_fused_where_it_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plain causal mask is no tensor for the kernel. Soft caps, sinks and wanted weights take plain operations."""
+    """A plain causal mask is no tensor for the kernel. Soft caps and wanted weights take plain operations."""
     calls: list[dict[str, Any]] = []
     kernel = F.scaled_dot_product_attention
 
@@ -142,7 +142,10 @@ def test_fused_where_it_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     build("t5", "regard")(**inputs("t5"))
     assert len(calls) == 6
     calls.clear()
-    for name, asked in (("gemma2", False), ("gpt_oss", False), ("llama", True)):
+    build("gpt_oss", "regard")(input_ids=words)
+    assert len(calls) == 2
+    calls.clear()
+    for name, asked in (("gemma2", False), ("gpt_oss", True), ("llama", True)):
         build(name, "regard")(input_ids=words, output_attentions=asked)
     assert calls == []
 
@@ -296,12 +299,32 @@ def test_what_needs_earlier_steps_is_refused(what: str, function: Any) -> None:
         set_attention(build("llama", "regard"), **{what: function})
 
 
-def test_keys_that_a_model_chooses_and_pages_are_refused() -> None:
+def test_what_only_other_kernels_know_is_refused() -> None:
     layer, x = nn.Linear(2, 2), torch.zeros(1, 1, 2, 2)
-    with pytest.raises(ImplementationUnavailable, match=r"Linear chooses keys by itself \(indices\).*eager"):
-        attention_forward(layer, x, x, x, None, indices=torch.zeros(1))
+    with pytest.raises(ImplementationUnavailable, match=r"Linear chooses blocks of keys by itself.*eager"):
+        attention_forward(layer, x, x, x, None, block_indices=torch.zeros(1))
     with pytest.raises(ImplementationUnavailable, match="continuous batching keeps keys in pages"):
         attention_forward(layer, x, x, x, None, cache=object())
+
+
+def test_keys_that_a_model_chooses() -> None:
+    """The keys of `indices` alone, of those that the mask allows: against a softmax over a list of them."""
+    generator = torch.Generator().manual_seed(0)
+    query, key, value = (torch.randn(2, 3, 5, 4, generator=generator, dtype=torch.float64) for _ in range(3))
+    indices = torch.stack([torch.randperm(5, generator=generator)[:3] for _ in range(10)]).view(2, 5, 3)
+    mask = torch.ones(1, 1, 5, 5, dtype=torch.bool).tril()
+    for asked in (False, True):
+        context, weights = attention_forward(
+            nn.Identity(), query, key, value, mask, indices=indices, scaling=0.3, output_attentions=asked
+        )
+        assert (weights is not None) == asked
+        for item, head, row in np.ndindex(2, 3, 5):
+            seen = [place for place in indices[item, row].tolist() if place <= row]
+            expected = torch.zeros(4, dtype=torch.float64)
+            if seen:
+                scores = key[item, head, seen] @ query[item, head, row] * 0.3
+                expected = torch.softmax(scores, 0) @ value[item, head, seen]
+            close(context[item, row, head], expected, 1e-12)
 
 
 def test_missing_and_old_versions(monkeypatch: pytest.MonkeyPatch) -> None:

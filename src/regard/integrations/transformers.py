@@ -14,6 +14,7 @@ import copy
 import fnmatch
 import inspect
 import re
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -21,22 +22,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.align import Alignment, Softmax
-from regard.align.align import align_with
+from regard.align import Softmax
 from regard.attention.attention import AlignLike, Attention, ScoreLike
 from regard.attention.checks import check_callable
 from regard.attention.mask import Mask
 from regard.attention.output import CallOptions
 from regard.base import ConfigError, ImplementationUnavailable, RegardError, require
-from regard.score import DotForm, ScaledDot, Score
-from regard.score.dot import dot
+from regard.integrations.model_score import ScaledBy, SoftCapped
+from regard.integrations.sinks import WithSink, context_with_sinks
+from regard.score import ScaledDot
 
 NAME = "regard"
 OLDEST = (4, 56)  # the first version whose masks and attention functions are both chosen by name
 CHOSEN = "regard_attention"  # the submodule of a layer that `set_attention` gave another score or alignment
 RULE = "regard_mask"  # the attribute of a mask tensor that holds the same mask as a rule, without numbers
-SPARSE = ("indices", "block_indices")  # keys that a model chose by itself, for kernels that read them
 HISTORY = ("previous", "step")  # transformers keeps keys and values from step to step, and no weights
+_WITHOUT_CAUSAL_MASK: set[type] = set()  # settings of models whose layers are told by `is_causal` what None stands for
 
 
 def register() -> None:
@@ -119,24 +120,39 @@ def attention_forward(
     softcap: float | int | None = None,
     s_aux: Tensor | None = None,
     head_mask: Tensor | None = None,
+    indices: Tensor | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """Attention of `module`: query [b h q d], key [b g k d], value [b g k v] → context [b q h v], weights [b h q k].
 
+    `s_aux` [h] are sinks; `indices` [b q n] are the keys that each query may see, of those that the mask allows.
     Weights are None unless they were asked for by `output_attentions=True`. As in the eager code of transformers, they
     are those after dropout; a trace has those before it.
     """
-    _check_arguments(module, kwargs)
+    _refuse_unknown(module, kwargs)
     groups = query.shape[1] // key.shape[1]
     if groups > 1:
         key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
     if isinstance(scaling, Tensor):
         query, scaling = query * scaling, 1.0
-    mask, bias = _mask_and_bias(attention_mask, position_bias, key.shape[2])
-    attention = _attention(module, query.shape[-1] ** -0.5 if scaling is None else scaling, softcap, s_aux)
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    if attention_mask is None and _is_causal(module, query, kwargs):
+        mask, bias = Mask.causal(), position_bias
+    else:
+        mask, bias = _mask_and_bias(attention_mask, position_bias, key.shape[2])
+    if indices is not None:
+        chosen = indices.new_zeros((*indices.shape[:2], key.shape[2]), dtype=torch.bool).scatter(
+            -1, indices.long(), True
+        )
+        mask = Mask.of(chosen) if mask is None else mask & Mask.of(chosen)
     dropout = dropout if module.training else 0.0
     need_weights = head_mask is not None or _are_weights_wanted(module, kwargs)
     options = CallOptions(mask, bias, None, 0, 0.0 if need_weights else dropout)
+    if s_aux is not None and not need_weights and softcap is None and bias is None and not hasattr(module, CHOSEN):
+        return context_with_sinks(query, key, value, s_aux, scale, options, trace_as=module).transpose(
+            1, 2
+        ).contiguous(), None
+    attention = _attention(module, scale, softcap, s_aux)
     out = attention.run(query, key, value, options, need_weights=need_weights, trace_as=module, heads=True)
     context, weights = out.context, out.weights
     if weights is not None and (dropout > 0 or head_mask is not None):
@@ -151,76 +167,28 @@ def attention_mask(*args: Any, **kwargs: Any) -> Tensor | None:
 
     These are the numbers of eager attention, so that models that change them, or add them to scores by their own code,
     stay right. The same mask as a rule goes along as an attribute of the tensor; `attention_forward` takes the rule,
-    and where somebody made a new tensor of the mask, its numbers.
+    and where somebody made a new tensor of the mask, its numbers. Where nothing is forbidden but later keys, models
+    that can run with `sdpa` get None, which their layers know how to read: a tensor of all pairs is not made.
     """
-    make = _transformers().masking_utils.sdpa_mask
-    dtype = kwargs.pop("dtype", torch.float32)
-    allowed = make(*args, **kwargs)
-    rule: Mask | None = None
-    plain = allowed is None
-    if plain:  # nothing is forbidden but later keys, or nothing at all
+    make, compiling = _transformers().masking_utils.sdpa_mask, torch.compiler.is_compiling()
+    dtype, config = kwargs.pop("dtype", torch.float32), kwargs.get("config")
+    skips = kwargs.get("allow_is_causal_skip", True) and not compiling
+    allowed = make(*args, **{**kwargs, "allow_is_causal_skip": skips})
+    if allowed is None and skips:
         allowed = make(*args, **{**kwargs, "allow_is_causal_skip": False})
-        if allowed is None:
+        if allowed is not None and allowed.shape[-2] in (1, allowed.shape[-1]) and _has_sdpa_layers(config):
+            _WITHOUT_CAUSAL_MASK.add(type(config))
             return None
-        rule = Mask.causal() if allowed.shape[-2] == allowed.shape[-1] else None
-    batch = allowed.shape[0]
-    unique = allowed[:1] if plain else allowed
+    if allowed is None:
+        return None
     low = torch.full((), torch.finfo(dtype).min, dtype=dtype, device=allowed.device)
-    numbers = torch.where(unique, low.new_zeros(()), low).expand(batch, -1, -1, -1)
-    if not torch.compiler.is_compiling():
-        setattr(numbers, RULE, Mask.of(unique) if rule is None else rule)
+    numbers = torch.where(allowed, low.new_zeros(()), low)
+    if not compiling:
+        setattr(numbers, RULE, Mask.of(allowed))
     return numbers
 
 
 # ── what a call is made of ──────────────────────────────────────────────────────────────────────────────────────────
-
-
-class ScaledBy(Score):
-    """e_ij = scale · q_i · k_j, with the scale of the model."""
-
-    def __init__(self, scale: float | int) -> None:
-        super().__init__()
-        self.scale = scale
-
-    def compare(self, query: Tensor, keys: Tensor) -> Tensor:
-        """Scores of queries against keys."""
-        return dot(query, keys) * self.scale
-
-    def as_dot(self, query: Tensor, keys: Tensor) -> DotForm:
-        """The scale of the model."""
-        return DotForm(query, keys, self.scale)
-
-
-class SoftCapped:
-    """e_ij = c tanh(e'_ij / c): the scores of another score, bent so that none is beyond ±c (Gemma 2)."""
-
-    def __init__(self, score: ScoreLike, cap: float | int) -> None:
-        self.score, self.cap = score, cap
-        self.needs: tuple[str, ...] = getattr(score, "needs", ())
-
-    def __call__(self, query: Tensor, keys: Any, **history: Any) -> Tensor:
-        """Scores of queries against keys."""
-        capped: Tensor = torch.tanh(self.score(query, keys, **history) / self.cap) * self.cap
-        return capped
-
-
-class WithSink:
-    """An alignment over the keys and one more place, which every query sees and which gives nothing (GPT-OSS).
-
-    `sinks` [h] are the scores of that place, one for each head. What it takes is missing in the sum of the weights.
-    """
-
-    def __init__(self, align: AlignLike, sinks: Tensor) -> None:
-        self.align, self.sinks = align, sinks
-        self.needs: tuple[str, ...] = getattr(align, "needs", ())
-
-    def __call__(self, scores: Tensor, mask: Tensor | None, **history: Any) -> Alignment:
-        """Weights of the keys alone, [b h q k]."""
-        column = self.sinks.to(scores.dtype).reshape(1, -1, 1, 1).expand(*scores.shape[:-1], 1)
-        allowed = scores.new_ones(scores.shape, dtype=torch.bool) if mask is None else mask.expand_as(scores)
-        allowed = F.pad(allowed, (0, 1), value=True)
-        aligned = align_with(self.align, torch.cat([scores, column], -1), allowed, history)
-        return aligned._replace(weights=aligned.weights[..., :-1])
 
 
 def _attention(module: nn.Module, scale: float | int, softcap: float | int | None, sinks: Tensor | None) -> Attention:
@@ -266,13 +234,20 @@ def _are_weights_wanted(module: nn.Module, kwargs: dict[str, Any]) -> bool:
     return "forward" in vars(module) or "output_attentions" in inspect.signature(type(module).forward).parameters
 
 
-def _check_arguments(module: nn.Module, kwargs: dict[str, Any]) -> None:
-    for name in SPARSE:
-        if kwargs.get(name) is not None:
-            raise ImplementationUnavailable(
-                f"{type(module).__name__} chooses keys by itself ({name}), which 'regard' does not know",
-                cure="model.set_attn_implementation('eager')",
-            )
+def _is_causal(module: nn.Module, query: Tensor, kwargs: dict[str, Any]) -> bool:
+    """Whether a mask is missing because nothing but later keys is forbidden."""
+    if query.shape[2] == 1 or type(getattr(module, "config", None)) not in _WITHOUT_CAUSAL_MASK:
+        return False
+    told = kwargs.get("is_causal")
+    return bool(getattr(module, "is_causal", True) if told is None else told)
+
+
+def _refuse_unknown(module: nn.Module, kwargs: dict[str, Any]) -> None:
+    if kwargs.get("block_indices") is not None:
+        raise ImplementationUnavailable(
+            f"{type(module).__name__} chooses blocks of keys by itself, which 'regard' does not know",
+            cure="model.set_attn_implementation('eager')",
+        )
     if kwargs.get("cache") is not None:
         raise ImplementationUnavailable(
             "continuous batching keeps keys in pages, which 'regard' does not know",
@@ -302,6 +277,15 @@ def _collector() -> Any:
     """What transformers 5 collects layer outputs with; None where attention layers are told what is wanted."""
     capturing = getattr(_transformers().utils, "output_capturing", None)
     return getattr(capturing, "_active_collector", None)
+
+
+def _has_sdpa_layers(config: Any) -> bool:
+    """Whether the layers of a model with these settings use `sdpa` of the menu, and so know what no mask means."""
+    modeling = sys.modules.get(type(config).__module__.replace(".configuration_", ".modeling_"))
+    kinds = [kind for kind in vars(modeling).values() if isinstance(kind, type)] if modeling else []
+    models = [kind for kind in kinds if hasattr(kind, "_supports_sdpa") and kind.__module__ == modeling.__name__]
+    known = hasattr(modeling, "ALL_ATTENTION_FUNCTIONS") and bool(models)
+    return known and all(kind._supports_sdpa for kind in models)
 
 
 def _asks_for_attention(module: nn.Module) -> bool:
