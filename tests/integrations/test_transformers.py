@@ -1,4 +1,5 @@
 import copy
+import inspect
 import sys
 import types
 from typing import Any
@@ -390,3 +391,70 @@ def test_registering_is_harmless_and_late() -> None:
     model = build("llama")
     model.set_attn_implementation("regard")
     close(model(**inputs("llama")).logits[0], build("llama")(**inputs("llama")).logits[0])
+
+
+@pytest.mark.bare
+@pytest.mark.slow
+@pytest.mark.parametrize("align", [None, Entmax(1.5)])
+def test_a_compiled_model(align: Entmax | None) -> None:
+    """One graph, with padding and without, and the same numbers."""
+    torch._dynamo.reset()
+    model = build("llama", "regard")
+    set_attention(model, align=align)
+    compiled = torch.compile(model, fullgraph=True, backend="eager", dynamic=False)
+    for padded in (True, False):
+        given = inputs("llama")
+        given = given if padded else {"input_ids": given["input_ids"][:1]}
+        mine, own = compiled(**given).logits, model(**given).logits
+        kept = given.get("attention_mask", torch.ones(1, 7)).bool()
+        close(mine[kept], own[kept])
+
+
+SHRUNKEN = {
+    "vocab_size": 37, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 4,
+    "intermediate_size": 32, "max_position_embeddings": 40, "d_model": 24, "encoder_layers": 2, "decoder_layers": 2,
+    "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32,
+    "d_ff": 32, "d_kv": 6, "num_layers": 2, "num_decoder_layers": 2, "num_heads": 4, "pad_token_id": 0,
+    "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1, "head_dim": 6, "sliding_window": 3,
+    "moe_intermediate_size": 16, "shared_expert_intermediate_size": 16, "num_experts": 4, "num_local_experts": 4,
+    "n_routed_experts": 4, "num_experts_per_tok": 2, "q_lora_rank": 8, "kv_lora_rank": 8, "qk_rope_head_dim": 4,
+    "qk_nope_head_dim": 4, "v_head_dim": 6, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1, "ffn_dim": 32,
+    "embedding_size": 16, "word_embed_proj_dim": 24, "image_size": 12, "patch_size": 4, "attention_chunk_size": 4,
+}  # fmt: skip
+MORE = [
+    "Albert", "Camembert", "Ernie", "XLMRoberta", "ModernBert", "Arcee", "BioGpt", "Cohere", "Cohere2",
+    "DeepseekV3", "DeepseekV32", "Doge", "Ernie4_5", "Exaone4", "Gemma", "Gemma3Text", "Glm", "Glm4",
+    "GlmMoeDsa", "GPTBigCode", "Granite", "Helium", "Llama4Text", "Nemotron", "Olmo", "Olmo2", "Olmoe", "OPT",
+    "Phi3", "Qwen2", "Qwen2Moe", "Qwen3Moe", "SmolLM3", "StableLm", "Starcoder2", "VaultGemma", "MBart",
+    "MT5", "Pegasus", "SwitchTransformers", "UMT5", "Beit", "DeiT", "Dinov2", "ViTMSN",
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MORE)
+def test_many_more_architectures(name: str) -> None:
+    """Logits and weights of models made from their settings by name, without padding and with it."""
+    auto, config_class = transformers.models.auto.modeling_auto, getattr(transformers, f"{name}Config")
+    menus = ("CAUSAL_LM", "MASKED_LM", "SEQ_TO_SEQ_CAUSAL_LM", "IMAGE_CLASSIFICATION")
+    kinds = [getattr(auto, f"MODEL_FOR_{menu}_MAPPING").get(config_class, None) for menu in menus]
+    kind = next(kind for kind in kinds if kind is not None)
+    is_picture, is_pair = kind is kinds[3], kind is kinds[2]
+    kind = kind[0] if isinstance(kind, tuple) else kind
+    fields = {*inspect.signature(config_class.__init__).parameters, *getattr(config_class, "__dataclass_fields__", ())}
+    models = []
+    for implementation in ("regard", "eager"):
+        torch.manual_seed(0)
+        config = config_class(**{key: value for key, value in SHRUNKEN.items() if key in fields})
+        model = kind._from_config(config, attn_implementation=implementation)
+        for key, weight in sorted(model.named_parameters()):
+            if weight.ndim > 1:
+                nn.init.normal_(weight, 0.0, 0.15, generator=torch.Generator().manual_seed(len(key)))
+        models.append(model.eval().float())
+    assert attention_layers(models[0])
+    given = inputs("vit" if is_picture else "bart" if is_pair else "llama", "right")
+    for case in ({key: value for key, value in given.items() if "mask" not in key}, given):
+        mine, eager = (predictions(model, {**given, **case}, output_attentions=True) for model in models)
+        close(mine[0], eager[0], 1e-4)
+        assert same_weights(mine[1], eager[1], given) > 0
+        with torch.no_grad():
+            close(predictions(models[0], {**given, **case})[0], eager[0], 1e-4)

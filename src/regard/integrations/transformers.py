@@ -37,6 +37,7 @@ OLDEST = (4, 56)  # the first version whose masks and attention functions are bo
 CHOSEN = "regard_attention"  # the submodule of a layer that `set_attention` gave another score or alignment
 RULE = "regard_mask"  # the attribute of a mask tensor that holds the same mask as a rule, without numbers
 HISTORY = ("previous", "step")  # transformers keeps keys and values from step to step, and no weights
+_LIBRARY: dict[str, Any] = {}  # what `register` took from transformers: a compiled model cannot import it
 _WITHOUT_CAUSAL_MASK: set[type] = set()  # settings of models whose layers are told by `is_causal` what None stands for
 
 
@@ -46,6 +47,8 @@ def register() -> None:
     Afterwards the name works in `from_pretrained`, `from_config` and `model.set_attn_implementation`.
     """
     transformers = _transformers()
+    _LIBRARY["make_mask"] = transformers.masking_utils.sdpa_mask
+    _LIBRARY["collector"] = _collector(transformers)
     transformers.AttentionInterface.register(NAME, attention_forward)
     transformers.AttentionMaskInterface.register(NAME, attention_mask)
 
@@ -59,9 +62,9 @@ def set_attention(
     `set_attention(model)` restores every layer. Masks, position bias, soft cap and sinks of the model stay. Returns the
     names of the layers that matched. The model runs with `attn_implementation="regard"` afterwards.
 
-    Each layer gets a copy of its own, as its submodule `regard_attention`: it goes along with `copy.deepcopy`,
-    `model.to(…)` and `model.train()`, and what it learns is among `model.parameters()` and in the state dict. A score
-    or an alignment that learns nothing adds nothing to the state dict.
+    Each layer gets a copy of its own on its device, as its submodule `regard_attention`: it goes along with
+    `copy.deepcopy`, `model.to(…)` and `model.train()`, and what it learns is among `model.parameters()` and in the
+    state dict. A score or an alignment that learns nothing adds nothing to the state dict.
     """
     _check_replacement("score", score, ScaledDot())
     _check_replacement("align", align, Softmax())
@@ -77,7 +80,9 @@ def set_attention(
         if hasattr(layer, CHOSEN):
             delattr(layer, CHOSEN)
         if score is not None or align is not None:
-            layer.add_module(CHOSEN, ChosenAttention(copy.deepcopy(score), copy.deepcopy(align)))
+            chosen = ChosenAttention(copy.deepcopy(score), copy.deepcopy(align))
+            like = next((weight for weight in layer.parameters() if weight.is_floating_point()), None)
+            layer.add_module(CHOSEN, chosen if like is None else chosen.to(like).train(layer.training))
     return matching
 
 
@@ -170,7 +175,7 @@ def attention_mask(*args: Any, **kwargs: Any) -> Tensor | None:
     and where somebody made a new tensor of the mask, its numbers. Where nothing is forbidden but later keys, models
     that can run with `sdpa` get None, which their layers know how to read: a tensor of all pairs is not made.
     """
-    make, compiling = _transformers().masking_utils.sdpa_mask, torch.compiler.is_compiling()
+    make, compiling = _LIBRARY["make_mask"], torch.compiler.is_compiling()
     dtype, config = kwargs.pop("dtype", torch.float32), kwargs.get("config")
     skips = kwargs.get("allow_is_causal_skip", True) and not compiling
     allowed = make(*args, **{**kwargs, "allow_is_causal_skip": skips})
@@ -224,7 +229,7 @@ def _are_weights_wanted(module: nn.Module, kwargs: dict[str, Any]) -> bool:
         return bool(kwargs["output_attentions"])
     if getattr(getattr(module, "config", None), "output_attentions", False):
         return True
-    collector = _collector()
+    collector = _LIBRARY.get("collector")
     if collector is not None:
         compiling = torch.compiler.is_compiling()
         outputs = collector.global_var if compiling or collector.compiling else collector.context_var.get()
@@ -273,9 +278,9 @@ def _transformers() -> Any:
     return transformers
 
 
-def _collector() -> Any:
+def _collector(transformers: Any) -> Any:
     """What transformers 5 collects layer outputs with; None where attention layers are told what is wanted."""
-    capturing = getattr(_transformers().utils, "output_capturing", None)
+    capturing = getattr(transformers.utils, "output_capturing", None)
     return getattr(capturing, "_active_collector", None)
 
 
