@@ -38,6 +38,7 @@ CHOSEN = "regard_attention"  # the submodule of a layer that `set_attention` gav
 RULE = "regard_mask"  # the attribute of a mask tensor that holds the same mask as a rule, without numbers
 HISTORY = ("previous", "step")  # transformers keeps keys and values from step to step, and no weights
 _LIBRARY: dict[str, Any] = {}  # what `register` took from transformers: a compiled model cannot import it
+_OWN: dict[float | int, Attention] = {}  # scaled dot products with softmax, by scale: to make a module takes its time
 _WITHOUT_CAUSAL_MASK: set[type] = set()  # settings of models whose layers are told by `is_causal` what None stands for
 
 
@@ -141,28 +142,25 @@ def attention_forward(
     if isinstance(scaling, Tensor):
         query, scaling = query * scaling, 1.0
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    mask, bias = _mask_and_bias(attention_mask, position_bias, key.shape[2])
     if attention_mask is None and _is_causal(module, query, kwargs):
-        mask, bias = Mask.causal(), position_bias
-    else:
-        mask, bias = _mask_and_bias(attention_mask, position_bias, key.shape[2])
+        mask = Mask.causal()
     if indices is not None:
-        chosen = indices.new_zeros((*indices.shape[:2], key.shape[2]), dtype=torch.bool).scatter(
-            -1, indices.long(), True
-        )
-        mask = Mask.of(chosen) if mask is None else mask & Mask.of(chosen)
+        none = indices.new_zeros((*indices.shape[:2], key.shape[2]), dtype=torch.bool)
+        chosen = Mask.of(none.scatter(-1, indices.long(), True))
+        mask = chosen if mask is None else mask & chosen
     dropout = dropout if module.training else 0.0
     need_weights = head_mask is not None or _are_weights_wanted(module, kwargs)
     options = CallOptions(mask, bias, None, 0, 0.0 if need_weights else dropout)
     if s_aux is not None and not need_weights and softcap is None and bias is None and not hasattr(module, CHOSEN):
-        return context_with_sinks(query, key, value, s_aux, scale, options, trace_as=module).transpose(
-            1, 2
-        ).contiguous(), None
+        context = context_with_sinks(query, key, value, s_aux, scale, options, trace_as=module)
+        return context.transpose(1, 2).contiguous(), None
     attention = _attention(module, scale, softcap, s_aux)
     out = attention.run(query, key, value, options, need_weights=need_weights, trace_as=module, heads=True)
     context, weights = out.context, out.weights
     if weights is not None and (dropout > 0 or head_mask is not None):
         weights = F.dropout(weights, dropout)
-        weights = weights if head_mask is None else weights * head_mask
+        weights = weights if head_mask is None else weights * head_mask.reshape(-1, query.shape[1], 1, 1)
         context = weights.to(value.dtype) @ value
     return context.transpose(1, 2).contiguous(), weights
 
@@ -177,13 +175,14 @@ def attention_mask(*args: Any, **kwargs: Any) -> Tensor | None:
     """
     make, compiling = _LIBRARY["make_mask"], torch.compiler.is_compiling()
     dtype, config = kwargs.pop("dtype", torch.float32), kwargs.get("config")
-    skips = kwargs.get("allow_is_causal_skip", True) and not compiling
+    skips = bool(kwargs.get("allow_is_causal_skip", True)) and not compiling
     allowed = make(*args, **{**kwargs, "allow_is_causal_skip": skips})
-    if allowed is None and skips:
-        allowed = make(*args, **{**kwargs, "allow_is_causal_skip": False})
-        if allowed is not None and allowed.shape[-2] in (1, allowed.shape[-1]) and _has_sdpa_layers(config):
+    if allowed is None and skips:  # later keys alone are forbidden
+        num_queries = kwargs["q_length"] if "q_length" in kwargs else len(kwargs["cache_position"])
+        if num_queries in (1, kwargs["kv_length"]) and _has_sdpa_layers(config):
             _WITHOUT_CAUSAL_MASK.add(type(config))
             return None
+        allowed = make(*args, **{**kwargs, "allow_is_causal_skip": False})
     if allowed is None:
         return None
     low = torch.full((), torch.finfo(dtype).min, dtype=dtype, device=allowed.device)
@@ -199,12 +198,17 @@ def attention_mask(*args: Any, **kwargs: Any) -> Tensor | None:
 def _attention(module: nn.Module, scale: float | int, softcap: float | int | None, sinks: Tensor | None) -> Attention:
     """Score and alignment of one call: those of the model, or what `set_attention` put in their place."""
     chosen: ChosenAttention | None = getattr(module, CHOSEN, None)
+    if chosen is None and softcap is None and sinks is None and scale in _OWN:
+        return _OWN[scale]
     score: ScoreLike | None = None if chosen is None else chosen.score
     align: AlignLike | None = None if chosen is None else chosen.align
     score = ScaledBy(scale) if score is None else score
     align = Softmax() if align is None else align
     score = score if softcap is None else SoftCapped(score, softcap)
-    return Attention(score, align if sinks is None else WithSink(align, sinks))
+    attention = Attention(score, align if sinks is None else WithSink(align, sinks))
+    if chosen is None and softcap is None and sinks is None and not torch.compiler.is_compiling():
+        _OWN[scale] = attention
+    return attention
 
 
 def _mask_and_bias(
@@ -286,11 +290,13 @@ def _collector(transformers: Any) -> Any:
 
 def _has_sdpa_layers(config: Any) -> bool:
     """Whether the layers of a model with these settings use `sdpa` of the menu, and so know what no mask means."""
-    modeling = sys.modules.get(type(config).__module__.replace(".configuration_", ".modeling_"))
-    kinds = [kind for kind in vars(modeling).values() if isinstance(kind, type)] if modeling else []
-    models = [kind for kind in kinds if hasattr(kind, "_supports_sdpa") and kind.__module__ == modeling.__name__]
-    known = hasattr(modeling, "ALL_ATTENTION_FUNCTIONS") and bool(models)
-    return known and all(kind._supports_sdpa for kind in models)
+    if type(config) in _WITHOUT_CAUSAL_MASK:
+        return True
+    name = type(config).__module__.replace(".configuration_", ".modeling_")
+    members = vars(sys.modules[name]) if name in sys.modules else {}
+    kinds = [kind for kind in members.values() if isinstance(kind, type) and kind.__module__ == name]
+    supported = [kind._supports_sdpa for kind in kinds if hasattr(kind, "_supports_sdpa")]
+    return "ALL_ATTENTION_FUNCTIONS" in members and bool(supported) and all(supported)
 
 
 def _asks_for_attention(module: nn.Module) -> bool:
@@ -304,6 +310,7 @@ def _asks_for_attention(module: nn.Module) -> bool:
 def _switch_on(model: nn.Module) -> None:
     """Let every pretrained model inside of `model` use this backend."""
     register()
+    module: Any
     for module in model.modules():
         if hasattr(module, "set_attn_implementation") and module.config._attn_implementation != NAME:
             module.set_attn_implementation(NAME)
