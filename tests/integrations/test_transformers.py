@@ -303,6 +303,15 @@ def test_wrong_layers_and_models() -> None:
         set_attention(model, align=Entmax)  # type: ignore[arg-type]
 
 
+def test_layers_that_transformers_does_not_switch(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build("llama", "sdpa")
+    monkeypatch.setattr(transformers.PreTrainedModel, "set_attn_implementation", lambda self, name: None)
+    with pytest.raises(
+        ImplementationUnavailable, match=r"let model.layers.0.self_attn use 'regard': it stays with 'sdpa'"
+    ):
+        set_attention(model, align=Softmax())
+
+
 @pytest.mark.parametrize("name", WITHOUT_INTERFACE)
 def test_models_without_the_interface_run_their_own_code(name: str) -> None:
     ours, theirs = both(name)

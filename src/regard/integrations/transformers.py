@@ -75,7 +75,7 @@ def set_attention(
         raise ConfigError(
             "no attention layer has this name", got=repr(layers), expected=f"a pattern for {_list(names)}"
         )
-    _switch_on(model)
+    _switch_on(model, matching)
     for name in matching:
         layer = model.get_submodule(name)
         if hasattr(layer, CHOSEN):
@@ -307,13 +307,20 @@ def _asks_for_attention(module: nn.Module) -> bool:
     return any("ALL_ATTENTION_FUNCTIONS" in inspect.unwrap(each).__code__.co_names for each in members)
 
 
-def _switch_on(model: nn.Module) -> None:
-    """Let every pretrained model inside of `model` use this backend."""
+def _switch_on(model: nn.Module, layers: list[str]) -> None:
+    """Let every pretrained model inside of `model` use this backend, and see to it that these layers do."""
     register()
     module: Any
     for module in model.modules():
         if hasattr(module, "set_attn_implementation") and module.config._attn_implementation != NAME:
             module.set_attn_implementation(NAME)
+    for name in layers:
+        used = getattr(getattr(model.get_submodule(name), "config", None), "_attn_implementation", NAME)
+        if used != NAME:
+            raise ImplementationUnavailable(
+                f"transformers does not let {name} use 'regard': it stays with {used!r}",
+                cure="build the model with attn_implementation='regard'",
+            )
 
 
 def _check_replacement(what: str, function: Callable[..., Any] | None, example: nn.Module) -> None:
