@@ -30,7 +30,7 @@ RANK = {
     "kernels": 0.5, "score": 1, "align": 1, "data": 1, "metrics": 1, "explanation": 1,
     "viz": 1.5,
     "attention": 2, "datasets": 2,
-    "nn": 3, "decode": 3,
+    "nn": 3, "decode": 3, "integrations": 3,
     "models": 4, "tasks": 4,
     "train": 5,
     "recipes": 6,
