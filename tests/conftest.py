@@ -10,11 +10,12 @@ import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
+from table import start_from_seed
 
 
 @pytest.fixture(autouse=True)
 def _seed() -> None:
-    torch.manual_seed(0)
+    start_from_seed()
 
 
 @pytest.fixture(autouse=True, scope="session")

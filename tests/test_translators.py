@@ -4,6 +4,7 @@ from dataclasses import fields
 
 import pytest
 import torch
+from table import cases
 
 from regard.align import ALIGNS
 from regard.attention import trace
@@ -165,7 +166,7 @@ PARTS = [("score", name) for name in SCORES if name != "projected"] + [("align",
 
 
 @pytest.mark.parametrize(("setting", "part"), PARTS, ids=lambda value: value)
-@pytest.mark.parametrize("name", ATTENDING)
+@cases("name", ATTENDING)
 def test_any_score_and_any_alignment_by_a_setting(name: str, setting: str, part: str) -> None:
     paper, (source, lengths, inputs) = MODELS[name], batch()
     model = paper.model(paper.config(**WORDS, **SETTINGS[name][0] | {setting: part})).double().eval()

@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from examples_of import edge_aligns, edge_scores
+from table import cases
 from torch import Tensor, nn
 
 from regard import Attention, attend, trace
@@ -72,15 +73,15 @@ def check_equal(score: Score, align: Align, mask: Tensor, *lead: int) -> None:
         torch.testing.assert_close(mine, other, atol=1e-9, rtol=1e-9)
 
 
-@pytest.mark.parametrize("align", ALIGNS)
+@cases("align", ALIGNS)
 @pytest.mark.parametrize("score", SCORES)
 def test_every_score_with_every_alignment_equals_the_dense_form(score: str, align: str) -> None:
     check_equal(SCORES[score](), ALIGNS[align](), MASKS["isolated queries"], 2)
 
 
-@pytest.mark.parametrize("lead", [(), (3,), (2, 3)], ids=str)
-@pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("align", ["softmax", "sparsemax", "entmax", "share"])
+@cases("lead", [(), (3,), (2, 3)], ids=str)
+@cases("mask", MASKS)
+@cases("align", ["softmax", "sparsemax", "entmax", "share"])
 def test_every_graph_equals_the_dense_form(align: str, mask: str, lead: tuple[int, ...]) -> None:
     check_equal(GraphAdditive(D), ALIGNS[align](), MASKS[mask], *lead)
 
