@@ -1,7 +1,7 @@
 """Makes jaxtyping's hook quicker: a function without shapes in its annotations is checked by beartype alone.
 
 Nine in ten functions of the package have no shape. jaxtyping binds the arguments of each call of them, checks them, and
-checks them again with the result; beartype does the same check of all types once, in a third of the time.
+checks them again with the result; beartype does the same check of all types once.
 """
 
 import functools
