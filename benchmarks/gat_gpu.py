@@ -10,15 +10,14 @@ plain operations in float64, at 2,000 nodes: see gate.py. The gradient of a Leak
 are allowed too. Rows are added to results/gat_gpu.csv.
 """
 
-import argparse
 import importlib.util
 import os
 import statistics
 from collections.abc import Callable
 
 import torch
-from gate import NUDGES, Refusals, Results, describe, judge_results, nudge
-from timing import append, side_by_side
+from gate import NUDGES, Results, describe, gate_then_time, judge_results, nudge
+from timing import peak_memory, side_by_side
 from torch import Tensor, nn
 
 from regard.models.gat import GATConfig, GraphAttention
@@ -148,12 +147,7 @@ def measured(device: torch.device, refused: dict[str, str], *, rounds: int) -> l
         one()
         features.grad = None
         layer.zero_grad(set_to_none=True)
-        torch.cuda.synchronize()
-        torch.cuda.reset_peak_memory_stats()
-        before = torch.cuda.memory_allocated()
-        one()
-        torch.cuda.synchronize()
-        peaks[way], passes[way] = (torch.cuda.max_memory_allocated() - before) / 2**20, one
+        peaks[way], passes[way] = peak_memory(one), one
     seconds = side_by_side(passes, rounds=rounds)
     first = next(iter(passes))
     base = statistics.median(seconds[first]), peaks[first]
@@ -165,26 +159,13 @@ def measured(device: torch.device, refused: dict[str, str], *, rounds: int) -> l
     ]  # fmt: skip
 
 
+def line(row: dict[str, object]) -> str:
+    """What is printed of a row."""
+    return f"{row['way']:16} {row['ms']:10,.2f} ms {row['peak_mib']:8,} MiB"
+
+
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--check", action="store_true", help="only compare, at small sizes; on a CPU too")
-    arguments.add_argument("--rounds", type=int, default=20, help="how often each way takes its turn")
-    arguments.add_argument("--no-save", dest="save", action="store_false", help="add nothing to the results")
-    asked = arguments.parse_args()
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if device.type == "cpu" and not asked.check:
-        raise SystemExit("this benchmark needs a CUDA device; --check compares without one")
-    torch.backends.cuda.matmul.allow_tf32 = False
-    refused, refusals = gate(device, small=asked.check), Refusals()
-    refusals.add(refused.values())
-    if not asked.check:
-        rows = measured(device, refused, rounds=asked.rounds)
-        for row in rows:
-            gain = f"{row['times_faster']} × as fast, {row['times_smaller']} × less memory than {rows[0]['way']}"
-            print(f"  {row['way']:16} {row['ms']:10,.2f} ms {row['peak_mib']:8,} MiB, {gain}", flush=True)
-        if asked.save:
-            append("gat_gpu.csv", rows)
-    refusals.end()
+    gate_then_time(__doc__, "gat_gpu.csv", gate, measured, line, rounds=20)
 
 
 if __name__ == "__main__":

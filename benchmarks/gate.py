@@ -16,9 +16,10 @@ a long program can leave out a row, time the others, and end with status 1 (`Ref
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
+from timing import append, flags_and_device
 from torch import Tensor, nn
 
 NUDGES = 8  # draws of weights that are moved by rounding
@@ -130,6 +131,30 @@ class Refusals:
         if self.messages:
             print(f"\n!!! {len(self.messages)} refused:", *self.messages, sep="\n!!!   ", flush=True)
             raise SystemExit(1)
+
+
+def gate_then_time(
+    text: str | None,
+    file: str,
+    gate: Callable[..., dict[str, str]],
+    measured: Callable[..., list[dict[str, object]]],
+    line: Callable[[dict[str, object]], str],
+    *,
+    rounds: int,
+) -> None:
+    """The command line of a benchmark: its gate, then a printed line and a row in its file for each way that passed."""
+    asked, device = flags_and_device(text, rounds=rounds)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    refused, refusals = gate(device, small=asked.check), Refusals()
+    refusals.add(refused.values())
+    if not asked.check:
+        rows = measured(device, refused, rounds=asked.rounds)
+        for row in rows:
+            gain = f"{row['times_faster']} × as fast, {row['times_smaller']} × less memory than {rows[0]['way']}"
+            print(f"  {line(row)}, {gain}", flush=True)
+        if asked.save:
+            append(file, rows)
+    refusals.end()
 
 
 @torch.no_grad()

@@ -11,14 +11,13 @@ which has no local blocks, but needs no mask either. Before anything is timed, o
 one dimension and in two, are compared with the mask in float64: see gate.py. Rows are added to results/local_gpu.csv.
 """
 
-import argparse
 import statistics
 from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
-from gate import Refusals, Results, describe, judge_results
-from timing import append, side_by_side
+from gate import Results, describe, gate_then_time, judge_results
+from timing import peak_memory, side_by_side
 from torch import Tensor
 
 from regard.attention import Local, Local1D, Local2D, Mask, attend
@@ -113,12 +112,7 @@ def measured(device: torch.device, refused: dict[str, str], *, rounds: int) -> l
                     torch.autograd.grad(way(*inputs), inputs, wanted)
 
             one()
-            torch.cuda.synchronize()
-            torch.cuda.reset_peak_memory_stats()
-            before = torch.cuda.memory_allocated()
-            one()
-            torch.cuda.synchronize()
-            peaks[name], passes[name] = (torch.cuda.max_memory_allocated() - before) / 2**20, one
+            peaks[name], passes[name] = peak_memory(one), one
         seconds = side_by_side(passes, rounds=rounds)
         first = next(iter(passes))
         base = statistics.median(seconds[first]), peaks[first]
@@ -132,28 +126,13 @@ def measured(device: torch.device, refused: dict[str, str], *, rounds: int) -> l
     return rows
 
 
+def line(row: dict[str, object]) -> str:
+    """What is printed of a row."""
+    return f"{row['mode']:21} {row['way']:12} {row['ms']:10,.3f} ms {row['peak_mib']:8,} MiB"
+
+
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--check", action="store_true", help="only compare, at small sizes; on a CPU too")
-    arguments.add_argument("--rounds", type=int, default=40, help="how often each way takes its turn")
-    arguments.add_argument("--no-save", dest="save", action="store_false", help="add nothing to the results")
-    asked = arguments.parse_args()
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if device.type == "cpu" and not asked.check:
-        raise SystemExit("this benchmark needs a CUDA device; --check compares without one")
-    torch.backends.cuda.matmul.allow_tf32 = False
-    refused, refusals = gate(device, small=asked.check), Refusals()
-    refusals.add(refused.values())
-    if not asked.check:
-        rows = measured(device, refused, rounds=asked.rounds)
-        for row in rows:
-            gain = f"{row['times_faster']} × as fast, {row['times_smaller']} × less memory than {rows[0]['way']}"
-            print(
-                f"  {row['mode']:21} {row['way']:12} {row['ms']:10,.3f} ms {row['peak_mib']:8,} MiB, {gain}", flush=True
-            )
-        if asked.save:
-            append("local_gpu.csv", rows)
-    refusals.end()
+    gate_then_time(__doc__, "local_gpu.csv", gate, measured, line, rounds=40)
 
 
 if __name__ == "__main__":

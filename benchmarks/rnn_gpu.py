@@ -9,7 +9,6 @@ gradients of every way, before clipping, are compared with the plain loop in flo
 has no row, and the program ends with status 1. Rows are added to results/rnn_gpu.csv.
 """
 
-import argparse
 import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,7 +17,7 @@ from types import MethodType
 
 import torch
 from gate import NUDGES, Refusals, Results, describe, judge_results, nudge
-from timing import append, ratio, side_by_side
+from timing import append, flags_and_device, ratio, side_by_side
 from torch import Tensor, nn
 from updates import Updates
 
@@ -136,12 +135,7 @@ class Case:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="only compare, at small sizes; on a CPU too")
-    asked = parser.parse_args()
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if device.type == "cpu" and not asked.check:
-        raise SystemExit("this benchmark needs a CUDA device; --check compares without one")
+    asked, device = flags_and_device(__doc__)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     refusals = Refusals()
     for name in MODELS:

@@ -1,5 +1,6 @@
 """Timing side by side: the candidates take turns, so that a busy moment of the machine falls on all of them alike."""
 
+import argparse
 import csv
 import datetime
 import statistics
@@ -33,6 +34,33 @@ def side_by_side(
             if turn >= warm_up:
                 seconds[name].append(time.perf_counter() - start)
     return seconds
+
+
+def flags_and_device(text: str | None, *, rounds: int | None = None) -> tuple[argparse.Namespace, torch.device]:
+    """The flags of a benchmark for GPUs, and the device it runs on; without a GPU it is refused, but for `--check`.
+
+    With a number of rounds, they can be chosen, and results need not be kept.
+    """
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="only compare, at small sizes; on a CPU too")
+    if rounds is not None:
+        parser.add_argument("--rounds", type=int, default=rounds, help="how often each way takes its turn")
+        parser.add_argument("--no-save", dest="save", action="store_false", help="add nothing to the results")
+    asked = parser.parse_args()
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if device.type == "cpu" and not asked.check:
+        raise SystemExit("this benchmark needs a CUDA device; --check compares without one")
+    return asked, device
+
+
+def peak_memory(run: Callable[[], object]) -> float:
+    """The peak of a GPU's memory in MiB, above what was there before."""
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    run()
+    torch.cuda.synchronize()
+    return (torch.cuda.max_memory_allocated() - before) / 2**20
 
 
 def ratio(ours: list[float], theirs: list[float]) -> float:

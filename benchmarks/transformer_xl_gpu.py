@@ -12,7 +12,6 @@ logits and gradients of every way, before clipping, are compared with the publis
 that is refused has no row, and the program ends with status 1. Rows are added to results/transformer_xl_gpu.csv.
 """
 
-import argparse
 import math
 import statistics
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from gate import NUDGES, Refusals, Results, describe, judge_results, nudge
-from timing import append, ratio, side_by_side
+from timing import append, flags_and_device, ratio, side_by_side
 from torch import Tensor
 from updates import Updates
 
@@ -170,12 +169,7 @@ def settings_of(precision: Any, *, captured: bool) -> Train:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="only compare, at small sizes; on a CPU too")
-    asked = parser.parse_args()
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if device.type == "cpu" and not asked.check:
-        raise SystemExit("this benchmark needs a CUDA device; --check compares without one")
+    asked, device = flags_and_device(__doc__)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
     refusals = Refusals()
     cases = {"small": (SMALL, 4, 8)} if asked.check else CASES

@@ -10,11 +10,15 @@ import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
+import quick_hook
+from table import start_from_seed
+
+quick_hook.install()  # before the package is imported, and so without effect where its hook is not asked for
 
 
 @pytest.fixture(autouse=True)
 def _seed() -> None:
-    torch.manual_seed(0)
+    start_from_seed()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from table import cases
 
 import regard
 from regard.align import ALIGNS, Align
@@ -92,7 +93,7 @@ def imported(path: Path) -> set[str]:
     return {module.split(".")[1] for module in modules if module.startswith("regard.")} - {"__version__"}
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
+@cases("path", FILES, ids=name)
 def test_imports_point_down(path: Path) -> None:
     if area(path) in ("__init__", "__main__"):
         return  # the facade and the door see everything
@@ -101,14 +102,14 @@ def test_imports_point_down(path: Path) -> None:
         assert used == area(path) or RANK[used] < RANK[area(path)], f"{name(path)}: {area(path)} must not import {used}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
+@cases("path", FILES, ids=name)
 def test_two_levels_and_readable_size(path: Path) -> None:
     assert len(path.relative_to(SOURCE).parts) <= 2, f"{name(path)}: area/file.py, never deeper"
     assert path.name != "utils.py", "a helper lives in the area that owns the idea"
     assert path.read_text().count("\n") <= MAX_LINES.get(area(path), 400), f"{name(path)} is too long to read"
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
+@cases("path", FILES, ids=name)
 def test_nothing_banned(path: Path) -> None:
     for pattern, reason in BANNED.items():
         assert not re.search(pattern, path.read_text()), f"{name(path)}: {reason}"
@@ -132,7 +133,7 @@ def test_every_area_has_a_rank_and_a_menu() -> None:
         assert kinds <= {ast.Expr, ast.ImportFrom, ast.Assign, ast.AnnAssign}, f"{folder.name}: a menu holds no code"
 
 
-@pytest.mark.parametrize("module", MENUS)
+@cases("module", MENUS)
 def test_menus_keep_their_word(module: str) -> None:
     menu = importlib.import_module(module)
     assert len(set(menu.__all__)) == len(menu.__all__)
@@ -140,7 +141,7 @@ def test_menus_keep_their_word(module: str) -> None:
         assert getattr(menu, entry) is not None
 
 
-@pytest.mark.parametrize(("menu", "base", "package"), [(SCORES, Score, "score"), (ALIGNS, Align, "align")])
+@cases(("menu", "base", "package"), [(SCORES, Score, "score"), (ALIGNS, Align, "align")])
 def test_every_class_is_on_the_menu(menu: dict[str, type], base: type, package: str) -> None:
     classes = set()
     for path in (SOURCE / package).glob("*.py"):
@@ -162,7 +163,7 @@ def test_one_public_name_has_one_meaning() -> None:
             assert known is thing, f"{entry} is one thing in {other} and another in {module}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
+@cases("path", FILES, ids=name)
 def test_every_file_is_on_the_map(path: Path) -> None:
     if path.name in ("__init__.py", "__main__.py"):
         return

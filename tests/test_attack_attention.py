@@ -1,4 +1,4 @@
-"""A hundred and twenty random cases of `tools/attack_attention.py`: on the CPU, and by Triton's interpreter."""
+"""Random cases of `tools/attack_attention.py`: on the CPU, and by Triton's interpreter."""
 
 import importlib.util
 import os
@@ -18,7 +18,15 @@ def attack(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, env=env, timeout=280)
 
 
-@pytest.mark.parametrize(("where", "cases"), [("eager", 100), ("interpreter", 20)])
+@pytest.mark.parametrize(
+    ("where", "cases"),
+    [
+        ("eager", 100),
+        ("interpreter", 20),
+        pytest.param("eager", 160, marks=pytest.mark.slow),
+        pytest.param("interpreter", 40, marks=pytest.mark.slow),
+    ],
+)
 def test_random_cases(where: str, cases: int) -> None:
     done = attack("--where", where, "--cases", str(cases), "--seed", "18")
     assert done.returncode == 0, done.stdout[-5_000:] + done.stderr[-10_000:]

@@ -5,6 +5,7 @@ import itertools
 import pytest
 import torch
 from examples_of import ALIGN_EXAMPLES, aligns, scores
+from table import cases
 from torch import Tensor, nn
 
 from regard import Attention, Mask, attend
@@ -56,8 +57,8 @@ def test_the_table_is_whole() -> None:
     assert kinds == (set(SCORES.values()), set(ALIGNS.values()))
 
 
-@pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("align", ALIGN_MAKERS)
+@cases("mask", MASKS)
+@cases("align", ALIGN_MAKERS)
 @pytest.mark.parametrize("score", SCORE_MAKERS)
 def test_weights_are_right(score: str, align: str, mask: str) -> None:
     for dtype in DTYPES:
@@ -102,8 +103,8 @@ def check_weights(score: str, align: str, mask: str, dtype: torch.dtype) -> None
             assert tensor.grad is None or (tensor.grad[0] == 0).all()
 
 
-@pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("align", SMOOTH)
+@cases("mask", MASKS)
+@cases("align", SMOOTH)
 @pytest.mark.parametrize("score", SCORE_MAKERS)
 def test_gradients_are_exact(score: str, align: str, mask: str) -> None:
     layer = Attention(SCORE_MAKERS[score](), ALIGN_MAKERS[align]()).double()
@@ -133,7 +134,7 @@ def test_gradients_are_exact(score: str, align: str, mask: str) -> None:
     torch.testing.assert_close(along, (moved(1e-5) - moved(-1e-5)) / 2e-5, atol=1e-6, rtol=1e-4)
 
 
-@pytest.mark.parametrize("align", ALIGN_MAKERS)
+@cases("align", ALIGN_MAKERS)
 @pytest.mark.parametrize("score", SCORE_MAKERS)
 def test_padding_and_batch_change_nothing(score: str, align: str) -> None:
     layer = Attention(SCORE_MAKERS[score](), ALIGN_MAKERS[align]()).double().eval()
@@ -151,7 +152,7 @@ def test_padding_and_batch_change_nothing(score: str, align: str) -> None:
             torch.testing.assert_close(whole.context[i : i + 1], alone.context, atol=1e-12, rtol=0)
 
 
-@pytest.mark.parametrize("align", ALIGNED_IN_ANY_ORDER)
+@cases("align", ALIGNED_IN_ANY_ORDER)
 @pytest.mark.parametrize("score", IN_ANY_ORDER)
 def test_order_of_keys_does_not_matter(score: str, align: str) -> None:
     layer = Attention(SCORE_MAKERS[score](), ALIGN_MAKERS[align]()).double().eval()
@@ -163,7 +164,7 @@ def test_order_of_keys_does_not_matter(score: str, align: str) -> None:
     torch.testing.assert_close(mixed.context, plain.context)
 
 
-@pytest.mark.parametrize("align", ALIGN_MAKERS)
+@cases("align", ALIGN_MAKERS)
 @pytest.mark.parametrize("score", SCORE_MAKERS)
 def test_heads_are_one_more_leading_axis(score: str, align: str) -> None:
     layer = Attention(SCORE_MAKERS[score](), ALIGN_MAKERS[align]()).double().eval()
@@ -211,7 +212,7 @@ def test_meta_tensors_have_shapes(score: str, align: str) -> None:
             assert not need_weights or out.weights.shape == (B, Q, K)
 
 
-@pytest.mark.parametrize("types", [(0, 1, 1), (1, 0, 0), (0, 0, 1), (2, 0, 1), (3, 2, 0)], ids=str)
+@cases("types", [(0, 1, 1), (1, 0, 0), (0, 0, 1), (2, 0, 1), (3, 2, 0)], ids=str)
 @pytest.mark.parametrize("score", ["dot", "scaled_dot", "distance_log", "distance_gaussian", "location"])
 def test_mixed_types_are_promoted(score: str, types: tuple[int, int, int]) -> None:
     """Scores in the widest type, the context in that of the values, the weights in that of the query."""

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard import Attention, Mask, MultiHead, attend, trace
 from regard.align import Align, Entmax, Hard, Monotonic, Softmax, Sparsemax
-from regard.attention import Cache, EdgeAttention, Position, Relative, Rotary
+from regard.attention import ALiBi, Cache, EdgeAttention, Position, Relative, Rotary
 from regard.score import Additive, Cosine, Distance, Dot, Edges, GraphAdditive, Score
 
 pytestmark = [pytest.mark.bare, pytest.mark.no_cover]  # measuring lines makes compilation crawl
@@ -128,7 +128,9 @@ def test_attention_over_edges_compiles_with_inductor_and_is_exported() -> None:
     torch.testing.assert_close(program.module()(*fewer), layer(*fewer))
 
 
-@pytest.mark.parametrize("position", [None, Relative(2, 4)], ids=describe)  # Rotary: with inductor, below
+@pytest.mark.parametrize(  # Rotary: with inductor, below
+    "position", [None, Relative(2, 4), pytest.param(ALiBi(2), marks=pytest.mark.slow)], ids=describe
+)
 def test_a_model_compiles(position: Position | None) -> None:
     model = Encoder(position)
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")

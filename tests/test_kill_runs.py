@@ -28,20 +28,21 @@ def tool() -> ModuleType:
     return module
 
 
-def test_some_kills() -> None:
+@pytest.mark.parametrize("kills", [4, pytest.param(10, marks=pytest.mark.slow)])
+def test_some_kills(kills: int) -> None:
     """Real trainings of four recipes, killed at random touches of the disk; 500 are run by hand."""
-    command = [sys.executable, str(TOOL), "--kills", "4", "--seed", "7"]
+    command = [sys.executable, str(TOOL), "--kills", str(kills), "--seed", "7"]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stdout + done.stderr
     *rows, last = done.stdout.splitlines()
-    assert last == "4 kills, seed 7: every checkpoint whole or absent, every finished run bit-equal"
+    assert last == f"{kills} kills, seed 7: every checkpoint whole or absent, every finished run bit-equal"
     assert [row.split()[0] for row in rows] == [
         "bahdanau/plain_en_fr",
         "transformer/plain_en_fr",
         "ram/mini",
         "show_attend_tell/shapes",
     ]
-    assert sum(int(row.split(" kills")[0].split()[-1]) for row in rows) == 4
+    assert sum(int(row.split(" kills")[0].split()[-1]) for row in rows) == kills
 
 
 def run(folder: Path) -> Path:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
 import torch
+from table import all_hold, cases
 
 sys.path.insert(0, str(Path(__file__).parent / "recipes"))
 
@@ -65,12 +66,12 @@ SENSELESS = {  # of no use to any setting that is a number
     "tensor": torch.ones(2, 2),
 }
 OTHERS = {"minus one": -1, "zero": 0, "minus half": -0.5, "one": 1, "none": None, "empty": [], "list": [2, 1], "": ""}
-FIELDS = [
-    (kind, field.name, hint)
-    for kind in CONFIGS
-    for field in dataclasses.fields(kind)
-    for hint in [get_type_hints(kind, include_extras=True)[field.name]]
-]
+
+
+def hints_of(kind: type) -> dict[str, Any]:
+    """The types of all settings, with what is noted beside each."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
 
 
 def made(kind: type, /, **settings: Any) -> Any:
@@ -99,8 +100,12 @@ def is_one_line(said: str, name: str) -> bool:
     return "\n" not in said and len(said) < 400 and name in said
 
 
-@pytest.mark.parametrize(("kind", "name", "hint"), FIELDS, ids=[f"{kind.__name__}.{name}" for kind, name, _ in FIELDS])
-def test_every_field_is_taken_or_refused(kind: type, name: str, hint: Any) -> None:
+@pytest.mark.parametrize("kind", CONFIGS, ids=lambda kind: kind.__name__)
+def test_every_field_is_taken_or_refused(kind: type) -> None:
+    all_hold((name, partial(check_values, kind, name, hint)) for name, hint in hints_of(kind).items())
+
+
+def check_values(kind: type, name: str, hint: Any) -> None:
     is_number = {kind for kind, _ in choices(hint)} <= {int, float, types.NoneType, Ellipsis}
     for label, value in (SENSELESS | OTHERS).items():
         config, said = refusal(partial(made, kind, **{name: value}))
@@ -112,8 +117,12 @@ def test_every_field_is_taken_or_refused(kind: type, name: str, hint: Any) -> No
             assert from_json(kind, again) == config, label
 
 
-@pytest.mark.parametrize(("kind", "name", "hint"), FIELDS, ids=[f"{kind.__name__}.{name}" for kind, name, _ in FIELDS])
-def test_the_same_from_the_command_line_and_from_json(kind: type, name: str, hint: Any) -> None:
+@pytest.mark.parametrize("kind", CONFIGS, ids=lambda kind: kind.__name__)
+def test_the_same_from_the_command_line_and_from_json(kind: type) -> None:
+    all_hold((name, partial(check_texts, kind, name, hint)) for name, hint in hints_of(kind).items())
+
+
+def check_texts(kind: type, name: str, hint: Any) -> None:
     is_number = {kind for kind, _ in choices(hint)} <= {int, float, types.NoneType, Ellipsis}
     for value in (math.nan, math.inf, -math.inf, -1, 0, 1e300, 10**20, "9" * 5000, "x", "1,x", "\udcff", "true", ""):
         for said in (
@@ -128,7 +137,8 @@ def test_every_number_has_a_range() -> None:
     """A bare `int` or `float` is held to what torch takes, but has no meaning: those are few, and named here."""
     bare = {
         f"{kind.__name__}.{name}"
-        for kind, name, hint in FIELDS
+        for kind in CONFIGS
+        for name, hint in hints_of(kind).items()
         for inner, notes in choices(hint)
         if inner in (int, float) and not any(isinstance(note, Range) for note in notes)
     }
@@ -153,7 +163,7 @@ def test_what_is_like_its_type_takes_it() -> None:
     hash(settings)
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@cases("name", RECIPES)
 def test_every_recipe_is_within_its_ranges(name: str) -> None:
     recipe = RECIPES[name]()
     assert from_json(type(recipe.model), json.loads(json.dumps(to_json(recipe.model)))) == recipe.model

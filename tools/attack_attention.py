@@ -33,6 +33,10 @@ WHERE = ("eager", "gpu", "interpreter", "compile")
 if __name__ == "__main__" and "interpreter" in sys.argv:
     os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is imported
 
+    import quick_interpreter
+
+    quick_interpreter.install()
+
 import torch  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 from torch.autograd import forward_ad  # noqa: E402

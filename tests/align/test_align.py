@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from examples_of import ALIGN_EXAMPLES, aligns, without_row
+from table import cases
 from torch import Tensor
 
 from regard import Attention
@@ -37,16 +38,13 @@ MAKE = aligns(
     monotonic_hard=lambda: Monotonic().eval(),
 )
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
-every_align = pytest.mark.parametrize("name", MAKE)
-by_content = pytest.mark.parametrize("name", [name for name in MAKE if not name.startswith("local")])
-sum_to_one = pytest.mark.parametrize(
-    "name",
-    [name for name, example in ALIGN_EXAMPLES.items() if example.sums_to_one]
-    + ["normalize", "cold", "entmax_near_softmax", "entmax_learned"],
-)
-
-takes_the_row = pytest.mark.parametrize(  # those that mix with the weights before, or move them, do not
-    "name", [name for name in sum_to_one.args[1] if "previous" not in MAKE[name]().needs]
+every_align = cases("name", MAKE)
+by_content = cases("name", [name for name in MAKE if not name.startswith("local")])
+SUM_TO_ONE = [name for name, example in ALIGN_EXAMPLES.items() if example.sums_to_one]
+SUM_TO_ONE += ["normalize", "cold", "entmax_near_softmax", "entmax_learned"]
+sum_to_one = cases("name", SUM_TO_ONE)
+takes_the_row = cases(  # those that mix with the weights before, or move them, do not
+    "name", [name for name in SUM_TO_ONE if "previous" not in MAKE[name]().needs]
 )
 
 
@@ -61,7 +59,7 @@ def test_every_alignment_of_the_menu_has_a_row_on_its_page() -> None:
 
 
 @every_align
-@pytest.mark.parametrize("dtype", DTYPES)
+@cases("dtype", DTYPES)
 def test_weights_have_the_dtype_of_the_scores(name: str, dtype: torch.dtype) -> None:
     scores = torch.randn(2, 3, 5, dtype=dtype)
     weights = _weights(MAKE[name](), scores)
@@ -71,7 +69,7 @@ def test_weights_have_the_dtype_of_the_scores(name: str, dtype: torch.dtype) -> 
 
 
 @every_align
-@pytest.mark.parametrize("lead", [(), (2,), (2, 3), (2, 1, 3)])
+@cases("lead", [(), (2,), (2, 3), (2, 1, 3)])
 def test_leading_axes_equal_a_loop(name: str, lead: tuple[int, ...]) -> None:
     align = MAKE[name]()
     if name == "sample":
@@ -91,7 +89,7 @@ def test_a_mask_broadcasts(name: str) -> None:
 
 
 @by_content
-@pytest.mark.parametrize("score_of_junk", [5.0, math.nan, math.inf, -math.inf])
+@cases("score_of_junk", [5.0, math.nan, math.inf, -math.inf])
 def test_masked_keys_equal_removed_keys(name: str, score_of_junk: float) -> None:
     align, scores = MAKE[name]().eval(), torch.randn(3, 6)
     mask = torch.tensor([True, False, True, True, False, True])
@@ -108,10 +106,8 @@ def test_score_of_minus_infinity_is_a_mask(name: str) -> None:
     torch.testing.assert_close(_weights(align, scores.masked_fill(~mask, -math.inf)), expected, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize(
-    "name", ["softmax", "cold", "sparsemax", "entmax", "entmax_near_softmax", "entmax_learned", "top_k", "hard"]
-)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@cases("name", ["softmax", "cold", "sparsemax", "entmax", "entmax_near_softmax", "entmax_learned", "top_k", "hard"])
+@cases("dtype", [torch.float32, torch.bfloat16])
 def test_lowest_finite_score_beats_a_mask(name: str, dtype: torch.dtype) -> None:
     lowest = torch.finfo(dtype).min
     scores, mask = torch.tensor([[lowest, lowest, 0.0]], dtype=dtype), torch.tensor([[True, False, False]])
@@ -119,7 +115,7 @@ def test_lowest_finite_score_beats_a_mask(name: str, dtype: torch.dtype) -> None
 
 
 @takes_the_row
-@pytest.mark.parametrize("dtype", DTYPES)
+@cases("dtype", DTYPES)
 def test_infinite_score_takes_the_row(name: str, dtype: torch.dtype) -> None:
     scores = torch.tensor([[1.0, math.inf, 2.0], [math.inf, -math.inf, 60000.0]], dtype=dtype, requires_grad=True)
     weights = MAKE[name]()(scores).weights
@@ -144,8 +140,8 @@ def test_rows_sum_to_one(name: str) -> None:
 
 
 @every_align
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("by", ["mask", "scores"])
+@cases("dtype", DTYPES)
+@cases("by", ["mask", "scores"])
 def test_empty_row_is_zero_with_zero_gradient(name: str, dtype: torch.dtype, by: str) -> None:
     scores, mask = torch.randn(2, 3, 5, dtype=dtype), torch.ones(2, 3, 5, dtype=torch.bool)
     if by == "mask":
@@ -164,9 +160,7 @@ def test_empty_row_is_zero_with_zero_gradient(name: str, dtype: torch.dtype, by:
         assert all(p.grad.isfinite().all() for p in align.parameters())
 
 
-@pytest.mark.parametrize(
-    "name", ["softmax", "sparsemax", "entmax", "entmax_near_softmax", "entmax_learned", "sigmoid", "top_k"]
-)
+@cases("name", ["softmax", "sparsemax", "entmax", "entmax_near_softmax", "entmax_learned", "sigmoid", "top_k"])
 def test_gradients_agree_with_finite_differences(name: str) -> None:
     align = MAKE[name]().double()
     scores = torch.randn(2, 3, 5, dtype=torch.float64, requires_grad=True)
@@ -174,7 +168,7 @@ def test_gradients_agree_with_finite_differences(name: str) -> None:
     assert torch.autograd.gradcheck(lambda scores: align(scores, mask).weights, scores)
 
 
-@pytest.mark.parametrize("name", [name for name in MAKE if not name.startswith(("local", "monotonic", "shift"))])
+@cases("name", [name for name in MAKE if not name.startswith(("local", "monotonic", "shift"))])
 def test_permuting_keys_permutes_weights(name: str) -> None:
     align, scores, order = MAKE[name]().eval(), torch.randn(2, 3, 6), torch.randperm(6)
     torch.testing.assert_close(_weights(align, scores[..., order]), _weights(align, scores)[..., order])
@@ -194,13 +188,13 @@ def test_rows_are_finite_and_float32_or_better() -> None:
     assert masked_scores(scores.double(), None)[0].dtype == torch.float64
 
 
-@pytest.mark.parametrize("name", ["softmax", "hard"])
+@cases("name", ["softmax", "hard"])
 def test_a_mask_must_be_boolean(name: str) -> None:
     with pytest.raises((MaskError, TypeError)):  # the import hook may be faster
         MAKE[name]()(torch.zeros(1, 3), torch.ones(1, 3))
 
 
-@pytest.mark.parametrize(
+@cases(
     "make",
     [
         lambda: Softmax(0.0),
@@ -243,7 +237,7 @@ NESTED = {
 }
 
 
-@pytest.mark.parametrize("make", NESTED.values(), ids=NESTED)
+@cases("make", NESTED.values(), ids=NESTED)
 def test_history_reaches_the_alignment_inside(make: Callable[[], Align]) -> None:
     layer = Attention(Dot(), make()).eval()
     query, keys = torch.randn(2, 4, 4), torch.randn(2, 5, 4)

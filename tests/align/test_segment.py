@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from examples_of import ALIGN_EXAMPLES, edge_aligns
+from table import cases
 from torch import Tensor
 
 from regard.align import (
@@ -31,7 +32,7 @@ MAKE = edge_aligns(
     entmax_learned=lambda: Entmax(1.7, learned=True),
     top_k_sparsemax=lambda: TopK(2, base=Sparsemax()),
 )
-every_align = pytest.mark.parametrize("name", MAKE)
+every_align = cases("name", MAKE)
 SUM_TO_ONE = [name for name, example in ALIGN_EXAMPLES.items() if example.sums_to_one and example.over_edges]
 SUM_TO_ONE += ["cold", "entmax_near_softmax", "entmax_2", "entmax_learned"]
 
@@ -50,15 +51,15 @@ def by_rows(align: Align, scores: Tensor, segments: Segments, mask: Tensor | Non
     return weights
 
 
-@pytest.mark.parametrize("name", ALIGN_EXAMPLES)
+@cases("name", ALIGN_EXAMPLES)
 def test_an_alignment_has_an_edge_form_where_its_page_says_so(name: str) -> None:
     example = ALIGN_EXAMPLES[name]
     assert example(4).has_edge_form == example.over_edges
 
 
 @every_align
-@pytest.mark.parametrize("lead", [(), (2,), (2, 3)], ids=str)
-@pytest.mark.parametrize("scale", [1e-3, 1.0, 100.0])
+@cases("lead", [(), (2,), (2, 3)], ids=str)
+@cases("scale", [1e-3, 1.0, 100.0])
 def test_weights_and_gradients_equal_a_loop_over_rows(name: str, lead: tuple[int, ...], scale: float) -> None:
     align, segments = MAKE[name]().double(), random_segments(30, 8)
     scores = (scale * torch.randn(*lead, 30, dtype=torch.float64)).requires_grad_()
@@ -74,7 +75,7 @@ def test_weights_and_gradients_equal_a_loop_over_rows(name: str, lead: tuple[int
 
 
 @every_align
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)
+@cases("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)
 def test_any_type(name: str, dtype: torch.dtype) -> None:
     align, segments = MAKE[name](), random_segments(30, 8)
     scores = torch.randn(2, 30).to(dtype)
@@ -84,7 +85,7 @@ def test_any_type(name: str, dtype: torch.dtype) -> None:
 
 
 @every_align
-@pytest.mark.parametrize("junk", [5.0, math.nan, math.inf, -math.inf])
+@cases("junk", [5.0, math.nan, math.inf, -math.inf])
 def test_masked_edges_equal_removed_edges(name: str, junk: float) -> None:
     align, segments, scores = MAKE[name](), random_segments(30, 8), torch.randn(30)
     mask = torch.rand(30) < 0.6
@@ -98,7 +99,7 @@ def test_masked_edges_equal_removed_edges(name: str, junk: float) -> None:
 
 
 @every_align
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16], ids=str)
+@cases("dtype", [torch.float64, torch.float32, torch.float16], ids=str)
 def test_empty_rows_are_zero_with_zero_gradient(name: str, dtype: torch.dtype) -> None:
     align, segments = MAKE[name](), Segments(torch.tensor([2, 0, 2, 0, 2]), 4)
     scores = torch.tensor([1.0, -math.inf, 3.0, -math.inf, 0.5], dtype=dtype, requires_grad=True)
@@ -118,7 +119,7 @@ def test_no_edges_and_no_rows(name: str) -> None:
         assert result.weights.shape == (2, 0)
 
 
-@pytest.mark.parametrize("name", [*SUM_TO_ONE, "normalize", "share", "identity"])
+@cases("name", [*SUM_TO_ONE, "normalize", "share", "identity"])
 def test_infinite_scores_take_the_row(name: str) -> None:
     scores = torch.tensor([1.0, math.inf, 2.0, 7.0, math.inf, math.inf], requires_grad=True)
     weights = MAKE[name]().on_edges(scores, Segments(torch.tensor([0, 0, 0, 1, 2, 2]), 3)).weights
@@ -129,21 +130,21 @@ def test_infinite_scores_take_the_row(name: str) -> None:
         assert scores.grad.isfinite().all()
 
 
-@pytest.mark.parametrize("name", SUM_TO_ONE)
+@cases("name", SUM_TO_ONE)
 def test_rows_sum_to_one(name: str) -> None:
     segments = random_segments(1000, 90)
     sums = segments.sums(MAKE[name]().on_edges(5 * torch.randn(3, 1000), segments).weights)
     torch.testing.assert_close(sums, torch.ones(3, 90))
 
 
-@pytest.mark.parametrize("name", sorted(set(MAKE) - {"hard", "top_k_sparsemax"}))
+@cases("name", sorted(set(MAKE) - {"hard", "top_k_sparsemax"}))
 def test_gradients_agree_with_finite_differences(name: str) -> None:
     align, segments = MAKE[name]().double(), random_segments(9, 4)
     scores = (torch.rand(2, 9, dtype=torch.float64) + 0.1).requires_grad_()
     assert torch.autograd.gradcheck(lambda scores: align.on_edges(scores, segments).weights, scores)
 
 
-@pytest.mark.parametrize("name", ["softmax", "entmax", "sparsemax", "normalize", "share", "identity", "sigmoid"])
+@cases("name", ["softmax", "entmax", "sparsemax", "normalize", "share", "identity", "sigmoid"])
 def test_second_derivatives(name: str) -> None:
     align, segments = MAKE[name]().double(), random_segments(6, 3)
     scores = (torch.rand(6, dtype=torch.float64) + 0.1).requires_grad_()
@@ -172,7 +173,7 @@ def test_sparsemax_of_a_long_row_is_as_exact_as_the_dense_one() -> None:
     torch.testing.assert_close(segments.sums(exact), torch.ones(50, dtype=torch.float64))
 
 
-@pytest.mark.parametrize("estimator", ["straight_through", "gumbel", "gumbel_straight_through", "sample"])
+@cases("estimator", ["straight_through", "gumbel", "gumbel_straight_through", "sample"])
 def test_hard_estimators_draw_as_the_softmax_says(estimator: str) -> None:
     align, segments = Hard(estimator, temperature=0.5), Segments(torch.tensor([0, 1, 0, 1, 0]), 3)
     scores = torch.tensor([0.0, 1.0, 1.0, 0.0, -1.0]).expand(20_000, 5).clone().requires_grad_()

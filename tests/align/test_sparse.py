@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from table import cases
 from torch import Tensor
 
 from regard.align import Entmax, Segments, Sparsemax, entmax, softmax, sparsemax
@@ -31,10 +32,10 @@ def test_golden_values() -> None:
     torch.testing.assert_close(entmax(scores), torch.tensor([[0.0, 0.3260, 0.6740]]), rtol=0, atol=5e-5)
 
 
-@pytest.mark.parametrize("name", PAIRS)
-@pytest.mark.parametrize("num_keys", [1, 2, 7, 64])
-@pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
+@cases("name", PAIRS)
+@cases("num_keys", [1, 2, 7, 64])
+@cases("scale", [0.1, 1.0, 10.0])
+@cases(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
 def test_agrees_with_the_published_package(
     name: str, num_keys: int, scale: float, dtype: torch.dtype, tolerance: float
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from table import cases
 
 import regard
 from regard import api
@@ -283,7 +284,7 @@ def test_a_setting_that_does_not_fit_the_model_leaves_no_folder(recipe: Recipe, 
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@cases("name", RECIPES)
 def test_every_recipe_fits_a_cpu(name: str) -> None:
     recipe = RECIPES[name]()
     fitted = api.fit_device(recipe, World())

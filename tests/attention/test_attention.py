@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from table import cases
 from torch import Tensor, nn
 from torch.testing import assert_close
 
@@ -81,9 +82,9 @@ def random_inputs(
     return query, keys, values
 
 
-@pytest.mark.parametrize("lead", LEADS, ids=len)
-@pytest.mark.parametrize("bias_kind", ["none", "finite", "-inf"])
-@pytest.mark.parametrize("mask_kind", MASKS)
+@cases("lead", LEADS, ids=len)
+@cases("bias_kind", ["none", "finite", "-inf"])
+@cases("mask_kind", MASKS)
 @pytest.mark.parametrize("score_kind", ["dot", "scaled_dot", "general", "cosine"])
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 def test_both_implementations_agree(
@@ -111,9 +112,9 @@ def test_both_implementations_agree(
         assert_close(contexts[0], plain(scores, values, allowed, 0.7), rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("impl", ["reference", "sdpa"])
-@pytest.mark.parametrize("mask_kind", MASKS)
-@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@cases("impl", ["reference", "sdpa"])
+@cases("mask_kind", MASKS)
+@cases("dtype", TOLERANCE, ids=str)
 def test_equals_torch_called_by_hand(dtype: torch.dtype, mask_kind: str, impl: str) -> None:
     lead = (2, 3)
     q, k, make_mask = MASKS[mask_kind]
@@ -299,10 +300,10 @@ WITH_HISTORY: dict[str, Callable[[], tuple[Score, Align]]] = {
 }
 
 
-@pytest.mark.parametrize("need_weights", [True, False])
-@pytest.mark.parametrize("prepared", [True, False])
-@pytest.mark.parametrize("lead", [(), (2,), (2, 3)], ids=len)
-@pytest.mark.parametrize("kind", WITH_HISTORY)
+@cases("need_weights", [True, False])
+@cases("prepared", [True, False])
+@cases("lead", [(), (2,), (2, 3)], ids=len)
+@cases("kind", WITH_HISTORY)
 def test_step_by_step_equals_one_pass(kind: str, lead: tuple[int, ...], prepared: bool, need_weights: bool) -> None:
     score, align = WITH_HISTORY[kind]()
     layer = Attention(score.double(), align.double())
@@ -389,9 +390,9 @@ def test_one_query_and_keys_for_many_values_under_a_mask(need_weights: bool) -> 
     assert_close(out.context, full.context)
 
 
-@pytest.mark.parametrize("need_weights", [True, False])
-@pytest.mark.parametrize("lead", LEADS, ids=len)
-@pytest.mark.parametrize("shape", [(5,), (1, 5), (3, 1)], ids=str)
+@cases("need_weights", [True, False])
+@cases("lead", LEADS, ids=len)
+@cases("shape", [(5,), (1, 5), (3, 1)], ids=str)
 def test_bias_broadcasts_alike_in_both_implementations(
     shape: tuple[int, ...], lead: tuple[int, ...], need_weights: bool
 ) -> None:

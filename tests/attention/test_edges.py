@@ -1,11 +1,13 @@
 """Attention over an edge list: equal to attention under a mask, in outputs and gradients, for any graph."""
 
 import math
+from itertools import product
 
 import pytest
 import torch
 import torch.nn.functional as F
 from examples_of import edge_aligns, edge_scores
+from table import cases
 from torch import Tensor, nn
 
 from regard import Attention, attend, trace
@@ -71,15 +73,15 @@ def check_equal(score: Score, align: Align, mask: Tensor, *lead: int) -> None:
         torch.testing.assert_close(mine, other, atol=1e-9, rtol=1e-9)
 
 
-@pytest.mark.parametrize("align", ALIGNS)
+@cases("align", ALIGNS)
 @pytest.mark.parametrize("score", SCORES)
 def test_every_score_with_every_alignment_equals_the_dense_form(score: str, align: str) -> None:
     check_equal(SCORES[score](), ALIGNS[align](), MASKS["isolated queries"], 2)
 
 
-@pytest.mark.parametrize("lead", [(), (3,), (2, 3)], ids=str)
-@pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("align", ["softmax", "sparsemax", "entmax", "share"])
+@cases("lead", [(), (3,), (2, 3)], ids=str)
+@cases("mask", MASKS)
+@cases("align", ["softmax", "sparsemax", "entmax", "share"])
 def test_every_graph_equals_the_dense_form(align: str, mask: str, lead: tuple[int, ...]) -> None:
     check_equal(GraphAdditive(D), ALIGNS[align](), MASKS[mask], *lead)
 
@@ -93,9 +95,23 @@ def test_random_graphs_equal_the_dense_form(seed: int) -> None:
     check_equal(Additive(D, D, 5), Entmax(1.5, learned=True, num_heads=2), mask, 2)
 
 
-@pytest.mark.parametrize("align", ["softmax", "entmax", "normalize", "share", "sigmoid"])
-@pytest.mark.parametrize("score", ["additive", "graph_additive", "distance_gaussian"])
-def test_gradients_agree_with_finite_differences(score: str, align: str) -> None:
+def takes_long(score: str, align: str, order: int) -> bool:
+    """Whether a case is left to `make test-all`: of many weights second derivatives take long."""
+    return score == "scaled_dot" or (order == 2 and score == "additive" and align != "softmax")
+
+
+@pytest.mark.parametrize(
+    ("score", "align", "order"),
+    [
+        pytest.param(*case, marks=pytest.mark.slow if takes_long(*case) else ())
+        for case in product(
+            ["scaled_dot", "additive", "graph_additive", "distance_gaussian"],
+            ["softmax", "entmax", "normalize", "share", "sigmoid"],
+            [1, 2],
+        )
+    ],
+)
+def test_gradients_agree_with_finite_differences(score: str, align: str, order: int) -> None:
     layer, mask = EdgeAttention(SCORES[score](), ALIGNS[align]()).double(), MASKS["isolated queries"][:3, :4]
     edges = shuffled(mask)
     names, parameters = zip(*layer.named_parameters(), strict=True) if list(layer.parameters()) else ((), ())
@@ -104,9 +120,8 @@ def test_gradients_agree_with_finite_differences(score: str, align: str) -> None
         state = dict(zip(names, weights, strict=True))
         return torch.func.functional_call(layer, state, (query, keys, values, edges)).context
 
-    assert torch.autograd.gradcheck(call, (*inputs(mask), *parameters))
-    if score != "additive" or align == "softmax":  # of many weights second derivatives take long
-        assert torch.autograd.gradgradcheck(call, (*inputs(mask), *parameters))
+    check = torch.autograd.gradcheck if order == 1 else torch.autograd.gradgradcheck
+    assert check(call, (*inputs(mask), *parameters))
 
 
 def graph_attention_by_hand(nodes: Tensor, neighbours: list[list[int]], weight: Tensor, vector: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from table import cases
 from torch import Tensor, nn
 from torch.testing import assert_close
 
@@ -22,7 +23,7 @@ def loop(q: int, k: int, rule: Callable[[int, int], bool]) -> Tensor:
     return torch.tensor([[rule(i + k - q, j) for j in range(k)] for i in range(q)])
 
 
-@pytest.mark.parametrize(("q", "k"), SIZES)
+@cases(("q", "k"), SIZES)
 def test_causal(q: int, k: int) -> None:
     assert torch.equal(Mask.causal().dense(q, k), loop(q, k, lambda i, j: j <= i))
     assert Mask.causal().dense(q, k)[-1].all()
@@ -30,20 +31,20 @@ def test_causal(q: int, k: int) -> None:
     assert not (Mask.causal() & Mask.causal()).is_causal
 
 
-@pytest.mark.parametrize(("q", "k"), SIZES)
-@pytest.mark.parametrize(("before", "after"), [(0, 0), (2, 1), (0, 3), (1, None)])
+@cases(("q", "k"), SIZES)
+@cases(("before", "after"), [(0, 0), (2, 1), (0, 3), (1, None)])
 def test_window(q: int, k: int, before: int, after: int | None) -> None:
     behind = before if after is None else after
     assert torch.equal(Mask.window(before, after).dense(q, k), loop(q, k, lambda i, j: -before <= j - i <= behind))
 
 
-@pytest.mark.parametrize(("q", "k"), SIZES)
-@pytest.mark.parametrize("size", [1, 2, 3])
+@cases(("q", "k"), SIZES)
+@cases("size", [1, 2, 3])
 def test_block(q: int, k: int, size: int) -> None:
     assert torch.equal(Mask.block(size).dense(q, k), loop(q, k, lambda i, j: i // size == j // size))
 
 
-@pytest.mark.parametrize("kind", [list, torch.tensor, lambda sizes: torch.tensor(sizes, dtype=torch.int32)])
+@cases("kind", [list, torch.tensor, lambda sizes: torch.tensor(sizes, dtype=torch.int32)])
 def test_padding(kind: Callable) -> None:
     sizes = [3, 0, 5]
     dense = Mask.padding(kind(sizes)).dense(2, 5)
@@ -101,8 +102,8 @@ def full(mask: Mask) -> Tensor:
     return fit(mask.dense(4, 4), (2, 3, 4, 4)).expand(2, 3, 4, 4)
 
 
-@pytest.mark.parametrize("right", MEMBERS)
-@pytest.mark.parametrize("left", MEMBERS)
+@cases("right", MEMBERS)
+@cases("left", MEMBERS)
 def test_algebra(left: str, right: str) -> None:
     a, b = MEMBERS[left], MEMBERS[right]
     if {a.dense(4, 4).ndim, b.dense(4, 4).ndim} == {2, 3}:
@@ -114,7 +115,7 @@ def test_algebra(left: str, right: str) -> None:
     assert torch.equal(full(~(a | b)), full(~a & ~b))
 
 
-@pytest.mark.parametrize("combine", [operator.and_, operator.or_])
+@cases("combine", [operator.and_, operator.or_])
 def test_tensors_join_in_on_either_side(combine: Callable) -> None:
     tensor = torch.rand(4, 4) < 0.5
     expected = combine(tensor, Mask.causal().dense(4, 4))
@@ -136,9 +137,9 @@ def test_as_mask() -> None:
 # ── the batch axis ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("need_weights", [True, False])
-@pytest.mark.parametrize("heads", [2, 3])
-@pytest.mark.parametrize("mask", [Mask.padding([4, 1]), Mask.padding([4, 1]) & Mask.causal()], ids=["padding", "both"])
+@cases("need_weights", [True, False])
+@cases("heads", [2, 3])
+@cases("mask", [Mask.padding([4, 1]), Mask.padding([4, 1]) & Mask.causal()], ids=["padding", "both"])
 def test_lengths_belong_to_the_batch_never_to_the_heads(mask: Mask, heads: int, need_weights: bool) -> None:
     query, keys, values = (torch.randn(2, heads, 4, 8, dtype=torch.float64) for _ in range(3))
     batch = attend(query, keys, values, mask=mask, need_weights=need_weights)
@@ -179,14 +180,14 @@ def test_key_padding_covers_all_keys() -> None:
     assert mask.to_torch_key_padding(3).tolist() == [[False] * 3, [True] * 3]
 
 
-@pytest.mark.parametrize("mask", [Mask.causal(), Mask.query_padding([1, 2])], ids=["causal", "query padding"])
+@cases("mask", [Mask.causal(), Mask.query_padding([1, 2])], ids=["causal", "query padding"])
 def test_a_mask_of_queries_is_no_key_padding(mask: Mask) -> None:
     with pytest.raises(MaskError, match="use to_torch_attention"):
         mask.to_torch_key_padding(4)
 
 
-@pytest.mark.parametrize("self_attention", [True, False])
-@pytest.mark.parametrize("kinds", [("padding",), ("attention",), ("padding", "attention")], ids="+".join)
+@cases("self_attention", [True, False])
+@cases("kinds", [("padding",), ("attention",), ("padding", "attention")], ids="+".join)
 def test_the_same_masks_in_torch_and_here(kinds: tuple[str, ...], self_attention: bool) -> None:
     other = nn.MultiheadAttention(8, 2, batch_first=True, dtype=torch.float64)
     layer = MultiHead.from_torch(other)
@@ -211,19 +212,19 @@ def test_the_same_masks_in_torch_and_here(kinds: tuple[str, ...], self_attention
 # ── settings ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(("before", "after"), [(-1, None), (1, -1)])
+@cases(("before", "after"), [(-1, None), (1, -1)])
 def test_negative_windows(before: int, after: int | None) -> None:
     with pytest.raises(ConfigError, match="0 or more"):
         Mask.window(before, after)
 
 
-@pytest.mark.parametrize("size", [0, -2])
+@cases("size", [0, -2])
 def test_empty_blocks(size: int) -> None:
     with pytest.raises(ConfigError, match="1 or more"):
         Mask.block(size)
 
 
-@pytest.mark.parametrize("lengths", [[1, -1], [1.0, 2.0], [float("nan")], [True]])
+@cases("lengths", [[1, -1], [1.0, 2.0], [float("nan")], [True]])
 def test_bad_lengths(lengths: list) -> None:
     with pytest.raises(MaskError, match="length"):
         Mask.padding(torch.tensor(lengths))
@@ -246,8 +247,8 @@ ALL = {
 }
 
 
-@pytest.mark.parametrize("mask", ALL.values(), ids=ALL)
-@pytest.mark.parametrize("rows", [[0, 1, 2], [2, 0], [1], []], ids=str)
+@cases("mask", ALL.values(), ids=ALL)
+@cases("rows", [[0, 1, 2], [2, 0], [1], []], ids=str)
 def test_rows_alone(mask: Mask, rows: list[int]) -> None:
     whole = mask.dense(3, 4)
     whole = whole.expand(*whole.shape[:-2], 3, 4)
@@ -276,7 +277,7 @@ def test_what_kernels_know() -> None:
         assert mask.simple() is None
 
 
-@pytest.mark.parametrize("impl", ["reference", "sdpa", "blocked"])
+@cases("impl", ["reference", "sdpa", "blocked"])
 def test_a_window_beyond_all_numbers_is_none(impl: str) -> None:
     huge = 99999999999999999999
     x = torch.randn(2, 5, 4)
@@ -289,8 +290,8 @@ def test_a_window_beyond_all_numbers_is_none(impl: str) -> None:
         torch.testing.assert_close(found, expected)
 
 
-@pytest.mark.parametrize("mask", ALL.values(), ids=ALL)
-@pytest.mark.parametrize("rows", [None, torch.tensor([2, 0])], ids=["all", "rows"])
+@cases("mask", ALL.values(), ids=ALL)
+@cases("rows", [None, torch.tensor([2, 0])], ids=["all", "rows"])
 def test_a_mask_goes_to_the_device_that_is_asked_for(mask: Mask, rows: Tensor | None) -> None:
     here = mask.dense(3, 4, rows=rows)
     elsewhere = mask.dense(3, 4, device="meta", rows=rows)
@@ -304,7 +305,7 @@ def test_key_padding_goes_to_the_device_that_is_asked_for() -> None:
     assert Mask.padding([2, 0]).to_torch_key_padding(3, device="meta").device.type == "meta"
 
 
-@pytest.mark.parametrize("lead", [(), (2,), (2, 3)], ids=str)
+@cases("lead", [(), (2,), (2, 3)], ids=str)
 def test_segments_of_any_number_of_batch_axes(lead: tuple[int, ...]) -> None:
     queries, keys = torch.randint(3, (*lead, 4)), torch.randint(3, (*lead, 6))
     dense = Mask.segment(queries, keys).dense(4, 6)

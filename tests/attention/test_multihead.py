@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from table import cases
 from torch import Tensor, nn
 from torch.testing import assert_close
 
@@ -42,10 +43,10 @@ def randomize(layer: nn.Module) -> nn.Module:
 # ── torch.nn.MultiheadAttention ─────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("widths", [(None, None), (6, None), (6, 10), (None, 10)], ids=str)
-@pytest.mark.parametrize("bias", [True, False])
+@cases("dtype", TOLERANCE, ids=str)
+@cases("masked", [False, True])
+@cases("widths", [(None, None), (6, None), (6, 10), (None, 10)], ids=str)
+@cases("bias", [True, False])
 def test_equals_torch(bias: bool, widths: tuple[int | None, int | None], masked: bool, dtype: torch.dtype) -> None:
     kdim, vdim = widths
     other = nn.MultiheadAttention(8, 4, bias=bias, kdim=kdim, vdim=vdim, batch_first=True, dtype=dtype)
@@ -188,10 +189,10 @@ POSITIONS: dict[str, Callable[[], nn.Module | None]] = {
 SCORES: dict[str, Callable[[], nn.Module]] = {"scaled_dot": ScaledDot, "additive": lambda: Additive(2, 2, 5)}
 
 
-@pytest.mark.parametrize("need_weights", [True, False])
-@pytest.mark.parametrize("chunk", [1, 3])
-@pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize("num_key_heads", [4, 2])
+@cases("need_weights", [True, False])
+@cases("chunk", [1, 3])
+@cases("score", SCORES)
+@cases("num_key_heads", [4, 2])
 @pytest.mark.parametrize("position", POSITIONS)
 def test_cache_equals_the_whole_pass(
     position: str, num_key_heads: int, score: str, chunk: int, need_weights: bool

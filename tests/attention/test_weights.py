@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+from table import cases
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -31,7 +32,7 @@ MASKS = {
     "dense": Mask.of(torch.rand(3, 1, 5, 7, generator=torch.Generator().manual_seed(0)) > 0.5),
 }
 every_score = pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
-every_mask = pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+every_mask = cases("mask", MASKS.values(), ids=MASKS)
 
 
 def example(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor]:
@@ -43,7 +44,7 @@ def example(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor]
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("at_once", [1, 100, 2**25])
+@cases("at_once", [1, 100, 2**25])
 @every_mask
 @every_score
 def test_they_are_those_of_the_reference(
@@ -86,7 +87,7 @@ def plain_dot_weights(query: Tensor, keys: Tensor, **around: Any) -> Tensor:
 
 @torch.no_grad()
 @every_mask
-@pytest.mark.parametrize("name", ["dot", "general", "cosine"])
+@cases("name", ["dot", "general", "cosine"])
 def test_the_kernel_is_told_the_same(name: str, mask: Mask | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Masks, rows and heads on their way to the kernel for a GPU, which something plain stands for here."""
     monkeypatch.setattr(weights, "reasons_against_triton", lambda *tensors: [])

@@ -16,6 +16,7 @@ from tiny import PAIRS, SIZES, TRAIN
 from regard import api
 from regard.cli.main import main
 from regard.recipes import load_recipe
+from regard.tasks import TASKS
 from regard.tasks.inputs import as_bytes
 from regard.train import checkpoints
 
@@ -272,6 +273,27 @@ def test_what_is_missing_for_pictures_is_said_before_the_training(
     said = f"regard: regard train ram/mini needs {name}, which is not installed. Try: pip install {name}, or in a clone"
     assert capsys.readouterr().err.startswith(said)
     assert not (tmp_path / "run").exists()
+
+
+OWN_DATA = {  # what --help says of --source, for each task that takes data of a user
+    "translation": "sentences to translate",
+    "text_classification": "texts with their labels",
+    "language_modelling": "one running text",
+    "question_answering": "stories with questions",
+    "captioning": "lines of picture<TAB>caption",
+    "word_reading": "picture<TAB>text for crops of words",
+    "picture_generation": "a folder of pictures",
+    "action_recognition": "a folder of clips",
+    "node_classification": "a list of edges",
+}
+
+
+def test_help_says_which_data_of_a_user_a_task_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert set(OWN_DATA) == {name for name, entry in TASKS.items() if entry.takes_files}
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert [words for words in OWN_DATA.values() if words not in text] == []
 
 
 @pytest.mark.bare

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from table import cases
 
 from regard.base import ConfigError
 from regard.data import Batches, DataError, Pair, TokenBatches
@@ -149,8 +150,8 @@ def test_every_case_is_recorded() -> None:
     assert {type(make()) for make in CASES.values()} == set(Batches.__subclasses__()) - {Thirds}
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize(("number", "rank", "world"), [(0, 0, 1), (1, 0, 3), (2, 2, 3)])
+@cases("name", CASES)
+@cases(("number", "rank", "world"), [(0, 0, 1), (1, 0, 3), (2, 2, 3)])
 def test_sequences_are_those_of_earlier_versions(name: str, number: int, rank: int, world: int) -> None:
     assert digest(CASES[name](rank=rank, world=world), 90) == RECORDED[name].shares[number]
 
@@ -166,8 +167,8 @@ def test_positions_of_earlier_versions_are_resumed(name: str) -> None:
     assert walked.state_dict() == state  # the same place, in the form of this version
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("stop", [0, 1, 50])
+@cases("name", CASES)
+@cases("stop", [0, 1, 50])
 def test_positions_of_this_version_are_resumed(name: str, stop: int) -> None:
     batches = CASES[name]()
     list(islice(batches, stop))

@@ -6,10 +6,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from few_words import ZIPPED_SPLITS, write_zipped_words
 from PIL import Image
 
 from regard.base import ConfigError
-from regard.data import DataError, WordPictures, normalised, read_words, read_zipped_words, split_words
+from regard.data import (
+    DataError,
+    WordPictures,
+    normalised,
+    read_words,
+    read_zipped_splits,
+    read_zipped_words,
+    split_words,
+)
 from regard.data.words import encode_words, join_pictures, spell, spelled
 
 
@@ -80,3 +89,12 @@ def test_zipped_words(tmp_path: Path) -> None:
     (folder / "words.csv").write_text("name,word\na,b\n")
     with pytest.raises(DataError, match="has another heading: got name,word"):
         read_zipped_words(tmp_path / "words.zip", folder / "words.csv")
+
+
+def test_the_last_words_of_a_zipped_training_set_are_held_out(tmp_path: Path) -> None:
+    write_zipped_words(tmp_path, "set")
+    splits = read_zipped_splits(lambda file: tmp_path / f"set_{file}", held_out=2)
+    assert {split: words.texts for split, words in splits.items()} == ZIPPED_SPLITS
+    assert splits["valid"].images[:, 0, 0, 0].tolist() == [4, 5]
+    few = read_zipped_splits(lambda file: tmp_path / f"set_{file}", held_out=100)
+    assert [few[split].size for split in ("train", "valid")] == [1, 5]  # there must be something to learn from

@@ -6,6 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from table import cases
 
 import regard.datasets
 from regard.base import ConfigError
@@ -75,7 +76,7 @@ def test_every_file_of_every_set_is_listed() -> None:
     assert sum(len(dataset.sources) for dataset in DATASETS.values()) == len(SOURCES)
 
 
-@pytest.mark.parametrize("source", [*SOURCES.values(), WEIGHTS], ids=lambda source: source.name)
+@cases("source", [*SOURCES.values(), WEIGHTS], ids=lambda source: source.name)
 def test_facts_of_files_are_plausible(source: Source) -> None:
     assert SOURCES.get(source.name, WEIGHTS) is source
     assert re.fullmatch(r"[0-9a-f]{64}", source.sha256)
@@ -101,7 +102,7 @@ def test_how_a_user_gets_each_set() -> None:
         assert {DATASETS[name].access for name in names} == {access}
 
 
-@pytest.mark.parametrize("dataset", DATASETS.values(), ids=lambda dataset: dataset.name)
+@cases("dataset", DATASETS.values(), ids=lambda dataset: dataset.name)
 def test_facts_of_a_set(dataset: Dataset) -> None:
     assert len(dataset.licence) >= 10
     assert dataset.note

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from regard.kernels import dot_weights, gradients, single_query, tiled, unit
+from regard.kernels import dot_weights, edges, gradients, single_query, tiled, unit
 
 FLAGS = {"has_lengths": True, "has_window": True, "has_allowed": True, "has_dropout": True}
 TILE = {"block_q": 16, "block_k": 32}  # small ones, for time
@@ -23,6 +23,7 @@ ROWS = {
     "padded_features": 32,
     "padded_splits": 2,
 }
+EDGES = {"has_dropout": True, "block": 16, "padded": 32}
 KERNELS: dict[str, tuple[Any, dict[str, Any]]] = {
     "raise": (tiled._raise, {"is_query": True, "block": 16, "padded_features": 32}),
     "raise again": (gradients._raise, {"block": 16, "padded_features": 32}),
@@ -46,6 +47,9 @@ KERNELS: dict[str, tuple[Any, dict[str, Any]]] = {
     "single forward, dot": (single_query._forward, FLAGS | ROW | {"is_dot": True}),
     "single backward, dot": (single_query._backward, FLAGS | ROW | {"is_dot": True, "is_step": True}),
     "single backward, step": (single_query._backward, FLAGS | ROW | {"is_step": True}),
+    "edges forward": (edges._forward, EDGES),
+    "edges backward, targets": (edges._backward_targets, EDGES),
+    "edges backward, sources": (edges._backward_sources, EDGES),
     "single, keys of all steps": (single_query._of_keys, {"block": 16, "block_features": 32}),
 }
 CALLERS = re.compile(  # tensors in the dtype of the caller; all others are float32
@@ -56,6 +60,7 @@ NUMBERS = re.compile(
     r"|splits|items|width|several"
 )
 KNOWN = {"lengths": "*i64", "seed": "*i64", "allowed": "*u8", "dropout": "fp32", "scale": "fp32", "chosen": "*i64"}
+KNOWN |= {"order": "*i32", "sources": "*i32", "targets": "*i32", "starts": "*i32", "slope": "fp32"}  # of edges
 
 
 def signature(kernel: Any, constants: dict[str, Any], dtype: str) -> dict[str, str]:

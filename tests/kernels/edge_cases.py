@@ -45,8 +45,9 @@ GRAPHS = {
     "dense": lambda: random_graph(5, 9, 0.8, 2),
     "one huge segment": lambda: star(40),
     "more targets than sources": lambda: random_graph(9, 2, 0.5, 3),
+    "one segment of three blocks": lambda: star(70),
 }
-SHAPES = [(1, 1), (3, 8), (2, 17)]  # heads and width
+SHAPES = [(1, 1), (3, 8), (2, 17), (1, 5)]  # heads and width
 
 
 def halves_and_values(edges: Edges, heads: int, width: int, dtype: torch.dtype, scale: float = 1.0) -> list[Tensor]:
@@ -94,8 +95,10 @@ def check(tensors: list[Tensor], edges: Edges, slope: float) -> None:
     assert not gradients[2][:, unseen].any()
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("shape", [*SHAPES[:3], pytest.param(SHAPES[3], marks=pytest.mark.slow)], ids=str)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if "three blocks" in name else ()) for name in GRAPHS]
+)
 def test_graphs_heads_and_widths(name: str, shape: tuple[int, int]) -> None:
     edges = GRAPHS[name]()
     torch.manual_seed(4)

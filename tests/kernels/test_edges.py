@@ -5,7 +5,12 @@ import pytest
 
 
 def test_edges() -> None:
-    child.run("edge_cases.py", interpret=True)
+    child.run("edge_cases.py", interpret=True, slow=False)
+
+
+@pytest.mark.slow
+def test_what_takes_long() -> None:
+    child.run("edge_cases.py", interpret=True, slow=True)
 
 
 @pytest.mark.gpu

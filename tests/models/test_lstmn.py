@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from table import cases
 from torch import Tensor, nn
 
 from regard.align import ALIGNS
@@ -163,7 +164,7 @@ def test_a_short_tape_forgets() -> None:
 
 
 @pytest.mark.parametrize("score", [name for name in SCORES if SCORES[name] is not Projected])
-@pytest.mark.parametrize("align", ALIGNS)
+@cases("align", ALIGNS)
 def test_any_score_and_any_alignment(score: str, align: str) -> None:
     torch.manual_seed(0)
     model = LSTMN(5, 4, score=score, align=align, tape=3)

@@ -1,5 +1,6 @@
 import pytest
 import torch
+from table import cases
 
 from regard.align import ALIGNS
 from regard.base import ConfigError
@@ -7,7 +8,7 @@ from regard.nn import build_attention
 from regard.score import SCORES
 
 
-@pytest.mark.parametrize("align", ALIGNS)
+@cases("align", ALIGNS)
 @pytest.mark.parametrize("score", [name for name in SCORES if name != "projected"])
 def test_every_name_gives_an_attention_for_any_widths(score: str, align: str) -> None:
     layer = build_attention(score, align, query_dim=6, key_dim=10, hidden_dim=4, window=2, max_keys=8)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from importlib.resources import files
 
 import pytest
+from table import cases
 
 from regard.recipes import RECIPES, change, entry, figure, ledger, overview, table
 from regard.recipes.ledger import lines, shown, variants
@@ -32,7 +33,7 @@ def test_every_result_belongs_to_a_recipe() -> None:
     assert RUN
 
 
-@pytest.mark.parametrize("name", RUN)
+@cases("name", RUN)
 def test_results_tell_how_they_were_made(name: str) -> None:
     found = entry(name)
     assert found is not None
@@ -49,7 +50,7 @@ def test_results_tell_how_they_were_made(name: str) -> None:
             assert split["signatures"][counted.signature or counted.key]
 
 
-@pytest.mark.parametrize("name", RUN)
+@cases("name", RUN)
 def test_a_figure_is_the_mean_over_seeds(name: str) -> None:
     found = entry(name)
     assert found is not None
@@ -66,7 +67,7 @@ def test_a_figure_is_the_mean_over_seeds(name: str) -> None:
     assert ("±" in text) == ("seeds" in text) == (len(values) > 1)
 
 
-@pytest.mark.parametrize("name", RUN)
+@cases("name", RUN)
 def test_a_row_is_what_its_command_gives(name: str) -> None:
     """The settings of a row, put on the recipe as it stands now, are what was run: the numbers of updates agree."""
     found = entry(name)

@@ -2,11 +2,13 @@ import importlib
 import inspect
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 from sizes import TASK, WORDS, few_pictures, few_texts, seeing, small
+from table import all_hold, cases
 
 from regard.base import ConfigError, RegardError, from_json, to_json
 from regard.data import Codec, TextUnits, Vocabulary, WordCodec, collate
@@ -40,8 +42,7 @@ from regard.tasks.action_clips import ActionFacts
 from regard.tasks.graph_nodes import Facts
 
 FILES = {name.partition("/")[0]: name.partition("/")[0] for name in RECIPES} | {"nonlocal": "nonlocal_net"}
-EVERY = pytest.mark.parametrize("name", RECIPES)
-OF_TEXT = pytest.mark.parametrize("name", [name for name in RECIPES if TASK[name] == "translation"])
+OF_TEXT = cases("name", [name for name in RECIPES if TASK[name] == "translation"])
 SEEING = ("classification", "captioning", "text_classification")
 OF_PICTURES = pytest.mark.parametrize("name", [name for name in RECIPES if TASK[name] in SEEING])
 
@@ -50,14 +51,14 @@ def codec(*words: str) -> WordCodec:
     return WordCodec(Vocabulary(words))
 
 
-@EVERY
+@cases("name", RECIPES)
 def test_a_name_is_a_file_and_a_function(name: str) -> None:
     file, _, function = name.partition("/")
     assert RECIPES[name] is getattr(importlib.import_module(f"regard.recipes.{FILES[file]}"), function)
     assert inspect.getdoc(RECIPES[name])
 
 
-@pytest.mark.parametrize("file", FILES)
+@cases("file", FILES)
 def test_every_public_function_is_on_the_menu(file: str) -> None:
     module = importlib.import_module(f"regard.recipes.{FILES[file]}")  # `nonlocal` is a word of the language
     own = {
@@ -74,47 +75,53 @@ def test_the_data_decides_the_vocabularies(name: str) -> None:
     assert (recipe.model.source_vocabulary, recipe.model.target_vocabulary) == (0, 0)
 
 
-@EVERY
-def test_settings_survive_a_folder(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("paper", FILES)
+def test_settings_survive_a_folder(paper: str, tmp_path: Path) -> None:
+    names = [name for name in RECIPES if name.startswith(f"{paper}/")]
+    all_hold((name, partial(check_folder, name, tmp_path / name)) for name in names)
+
+
+def check_folder(name: str, folder: Path) -> None:
+    folder.mkdir(parents=True)
     recipe = RECIPES[name]()
     assert isinstance(recipe.model, MODELS[recipe.paper].config)
     assert from_json(type(recipe.model), to_json(recipe.model)) == recipe.model
     if TASK[name] == "translation":
         one = codec("a")
-        save_recipe(tmp_path, recipe, Translation(recipe.task, codecs=(one, one)))
+        save_recipe(folder, recipe, Translation(recipe.task, codecs=(one, one)))
     elif TASK[name] == "classification":
-        save_recipe(tmp_path, recipe, few_pictures(recipe))
+        save_recipe(folder, recipe, few_pictures(recipe))
     elif TASK[name] == "language_modelling":
         units = TextUnits.train("a b", kind=recipe.task.units)
-        save_recipe(tmp_path, recipe, LanguageModelling(recipe.task, units=units))
-        assert load_task(tmp_path, recipe).units == units
+        save_recipe(folder, recipe, LanguageModelling(recipe.task, units=units))
+        assert load_task(folder, recipe).units == units
     elif TASK[name] == "text_classification":
-        save_recipe(tmp_path, recipe, few_texts(recipe))
-        assert load_task(tmp_path, recipe).facts == few_texts(recipe).facts
+        save_recipe(folder, recipe, few_texts(recipe))
+        assert load_task(folder, recipe).facts == few_texts(recipe).facts
     elif TASK[name] == "question_answering":
-        save_recipe(tmp_path, recipe, QuestionAnswering(recipe.task, Vocabulary(["a"])))
-        assert load_task(tmp_path, recipe).vocabulary == Vocabulary(["a"])
+        save_recipe(folder, recipe, QuestionAnswering(recipe.task, Vocabulary(["a"])))
+        assert load_task(folder, recipe).vocabulary == Vocabulary(["a"])
     elif TASK[name] == "node_classification":
         facts = Facts(("a", "b"), 3)
-        save_recipe(tmp_path, recipe, NodeClassification(recipe.task, facts))
-        assert load_task(tmp_path, recipe).facts == facts
+        save_recipe(folder, recipe, NodeClassification(recipe.task, facts))
+        assert load_task(folder, recipe).facts == facts
     elif TASK[name] == "picture_generation":
         pictures = PictureFacts(("a", "b"), 1, 3, 32)
-        save_recipe(tmp_path, recipe, PictureGeneration(recipe.task, facts=pictures))
-        assert load_task(tmp_path, recipe).facts == pictures
+        save_recipe(folder, recipe, PictureGeneration(recipe.task, facts=pictures))
+        assert load_task(folder, recipe).facts == pictures
     elif TASK[name] == "action_recognition":
         known = ActionFacts(("a", "b"), 1, ("b",), ("x", "y"))
-        save_recipe(tmp_path, recipe, ActionRecognition(recipe.task, known))
-        assert load_task(tmp_path, recipe).facts == known
+        save_recipe(folder, recipe, ActionRecognition(recipe.task, known))
+        assert load_task(folder, recipe).facts == known
     elif TASK[name] == "captioning":
         words = Vocabulary(["a"])
-        save_recipe(tmp_path, recipe, Captioning(recipe.task, vocabulary=words, encoder=object()))
-        assert load_task(tmp_path, recipe).vocabulary == words
+        save_recipe(folder, recipe, Captioning(recipe.task, vocabulary=words, encoder=object()))
+        assert load_task(folder, recipe).vocabulary == words
     else:  # a task that needs no data to be saved
-        save_recipe(tmp_path, recipe, build_task(recipe))
-        assert load_task(tmp_path, recipe).config == recipe.task
-    assert load_recipe(tmp_path) == recipe
-    assert json.loads((tmp_path / "recipe.json").read_text())["format"] == FORMAT
+        save_recipe(folder, recipe, build_task(recipe))
+        assert load_task(folder, recipe).config == recipe.task
+    assert load_recipe(folder) == recipe
+    assert json.loads((folder / "recipe.json").read_text())["format"] == FORMAT
 
 
 @OF_PICTURES

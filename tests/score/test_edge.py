@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from examples_of import SCORE_EXAMPLES, edge_scores
+from table import cases
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -34,7 +35,7 @@ def test_a_score_has_an_edge_form_where_its_page_says_so(name: str) -> None:
 
 
 @every_score
-@pytest.mark.parametrize("lead", [(), (2,), (2, 3)], ids=str)
+@cases("lead", [(), (2,), (2, 3)], ids=str)
 def test_scores_and_gradients_equal_the_dense_form(name: str, lead: tuple[int, ...]) -> None:
     score, edges = MAKE[name]().double(), random_edges(6, 7)
     leaves = [torch.randn(*lead, n, 4, dtype=torch.float64, requires_grad=True) for n in (6, 7)]
@@ -60,7 +61,7 @@ def test_gradients_agree_with_finite_differences(name: str) -> None:
 
 
 @every_score
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
+@cases("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
 def test_scores_are_formed_in_full_precision(name: str, dtype: torch.dtype) -> None:
     score, edges = MAKE[name]().to(dtype), random_edges(3, 5)
     query, keys = torch.randn(3, 4, dtype=dtype), torch.randn(5, 4, dtype=dtype)

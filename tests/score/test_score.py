@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 from examples_of import SCORE_EXAMPLES, scores, without_row
+from table import cases
 
 from regard.base import ConfigError, ShapeError
 from regard.score import SCORES, Additive, Concat, Cosine, Distance, General, Location, LocationAware, Prepared, Score
@@ -79,7 +80,7 @@ def test_widths_are_what_its_page_says(name: str) -> None:
             example(4)(query, keys)
 
 
-@pytest.mark.parametrize("key_dim", [4, 6])
+@cases("key_dim", [4, 6])
 @pytest.mark.parametrize("name", [name for name in SCORES if name != "projected"])
 def test_a_score_is_built_for_any_widths(name: str, key_dim: int) -> None:
     score = SCORES[name].for_widths(4, key_dim, hidden_dim=3, max_keys=9)
@@ -102,7 +103,7 @@ def test_gradients_agree_with_finite_differences(name: str) -> None:
 
 
 @every_score
-@pytest.mark.parametrize("lead", [(), (2,), (2, 3), (2, 1, 2)])
+@cases("lead", [(), (2,), (2, 3), (2, 1, 2)])
 def test_leading_axes_equal_a_loop(name: str, lead: tuple[int, ...]) -> None:
     score, query, keys = MAKE[name](), torch.randn(*lead, 3, 4), torch.randn(*lead, 5, 4)
     rows = [score(q, k) for q, k in zip(query.reshape(-1, 3, 4), keys.reshape(-1, 5, 4), strict=True)]
@@ -117,7 +118,7 @@ def test_permuting_keys_permutes_scores_unless_their_place_counts(name: str) -> 
 
 
 @every_score
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+@cases("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
 def test_scores_are_formed_in_full_precision(name: str, dtype: torch.dtype) -> None:
     score = MAKE[name]().to(dtype)
     query, keys = torch.randn(3, 4, dtype=dtype), torch.randn(5, 4, dtype=dtype)

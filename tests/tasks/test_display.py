@@ -1,6 +1,7 @@
 """Every task says how its numbers are shown, and nothing else has to."""
 
 import pytest
+from table import cases
 
 from regard.data import Canvas
 from regard.recipes import RECIPES
@@ -47,7 +48,7 @@ def test_data_in_a_few_words(task: TranslationConfig, name: str) -> None:
     assert task.describe_data() == name
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@cases("name", RECIPES)
 def test_the_data_of_every_recipe_has_a_name(name: str) -> None:
     task = RECIPES[name]().task
     assert task.describe_data().startswith(task.data_set())

@@ -41,7 +41,7 @@ from regard.data.units import TextUnits, UnitKind, cut_text, read_text
 from regard.data.weather import Weather, jostle, paint_words, wear
 from regard.data.windows import cut_windows, linear_weights
 from regard.data.word_vectors import Coverage, WordVectors, read_word_vectors, vectors_of_pieces, vectors_of_words
-from regard.data.words import WordPictures, normalised, read_words, read_zipped_words, split_words
+from regard.data.words import WordPictures, normalised, read_words, read_zipped_splits, read_zipped_words, split_words
 
 __all__ = [
     "BOS",
@@ -145,6 +145,7 @@ __all__ = [
     "read_text",
     "read_word_vectors",
     "read_words",
+    "read_zipped_splits",
     "read_zipped_words",
     "row_normalised",
     "split_by_source",

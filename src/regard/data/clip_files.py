@@ -35,7 +35,7 @@ FORM = '{"boxes": [[left, top, right, bottom], …]} in pixels'
 
 @dataclass(frozen=True, eq=False)
 class OwnClip:
-    """One clip of a user."""
+    """One clip of a user: its frames, the boxes of persons in one of them, and, for training, what each person does."""
 
     name: str
     frames: NDArray[np.uint8]  # [t h w 3]

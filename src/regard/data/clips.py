@@ -66,7 +66,7 @@ class Clips:
         return replace(self, **moved)
 
     def take(self, numbers: Sequence[int]) -> "Clips":
-        """Some of the sequences."""
+        """Gives the sequences of these numbers, in this order, with their frames, boxes and labels."""
         starts = self.starts
         kept = [torch.arange(starts[number], starts[number] + self.lengths[number]) for number in numbers]
         frames = torch.cat(kept) if kept else torch.zeros(0, dtype=torch.long)

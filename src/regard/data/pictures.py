@@ -5,9 +5,11 @@
 (3, 1, 'yes')
 """
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +18,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
-from regard.base import ConfigError, ShapeError
+from regard.base import RESTORE, ConfigError, RegardError, ShapeError, read_json, write_atomically
 from regard.data.batches import Batches, Numbers
 from regard.data.parallel import DataError
 
@@ -71,6 +73,23 @@ class Facts(NamedTuple):
     labels: int  # how many each picture has, at most
     channels: int
     image_size: int  # the height and width that a model sees
+
+    def save(self, path: Path) -> None:
+        """Writes the facts into a file of a run folder."""
+        write_atomically(path, json.dumps(self._asdict()))
+
+    @classmethod
+    def load(cls, path: Path) -> "Facts | None":
+        """Reads the facts from a file of a run folder; without that file it gives None, and the data must tell them."""
+        try:
+            stored = read_json(path, cure=RESTORE)
+            return cls(tuple(stored["classes"]), *(int(stored[name]) for name in cls._fields[1:]))
+        except FileNotFoundError:
+            return None
+        except RegardError:
+            raise
+        except (OSError, ValueError, TypeError, KeyError, OverflowError) as error:
+            raise RegardError(f"{path} cannot be read", got=str(error), cure=RESTORE) from error
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,7 +38,7 @@ class Signs:
 
 
 class DrawnSigns(NamedTuple):
-    """A batch of signs."""
+    """A batch of b signs: their pictures, and the boxes of the m words that were tried on each of them."""
 
     images: Tensor  # [b 1 s s], 0 to 1
     boxes: Tensor  # [b m 4]: top, left, height, width in pixels

@@ -116,8 +116,8 @@ class StreamBatches(Batches[StreamBatch]):
 class WindowBatches(Batches[StreamBatch]):
     """Windows of `length` tokens from all over the text, in an order that each epoch draws anew, with words before.
 
-    Every token is predicted once in an epoch. Windows that follow each other in training have nothing in common, which
-    they have in streams: there a model may learn the text that it has just read in place of the language.
+    Every token is predicted once in an epoch. Windows that follow each other in training have nothing in common, while
+    in streams they are neighbours.
 
     >>> batch = next(WindowBatches(np.arange(4, 12), windows=2, length=1, before=3))
     >>> batch.targets.tolist(), batch.inputs.tolist(), batch.before.tolist()

@@ -167,6 +167,18 @@ def read_zipped_words(packed: str | os.PathLike[str], table: str | os.PathLike[s
     return read_pictures(Zip(packed), rows)
 
 
+def read_zipped_splits(path_of: Callable[[str], str | os.PathLike[str]], *, held_out: int) -> dict[str, WordPictures]:
+    """Train, valid and test words of a published set; the last of its training words are held out for validation.
+
+    `path_of` gives the paths of its four files: “train.zip” and “train.csv.gz”, “test.zip” and “test.csv.gz”.
+    """
+    train, test = (
+        read_zipped_words(path_of(f"{split}.zip"), path_of(f"{split}.csv.gz")) for split in ("train", "test")
+    )
+    bound = max(train.size - held_out, 1)
+    return {"train": train.take(range(bound)), "valid": train.take(range(bound, train.size)), "test": test}
+
+
 def split_words(words: WordPictures, *, valid: int, test: int) -> dict[str, WordPictures]:
     """Train, valid and test words, drawn by a fixed seed."""
     if valid + test >= words.size:

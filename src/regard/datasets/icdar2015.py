@@ -5,7 +5,7 @@ The pictures are read from zip files, in which those taller than 48 pixels were 
 
 from regard.data.download import find
 from regard.data.sources import listed_sources
-from regard.data.words import WordPictures, read_zipped_words
+from regard.data.words import WordPictures, read_zipped_splits
 from regard.datasets.dataset import Dataset
 
 LICENCE = "CC BY 4.0, as MMOCR records it; © the organisers of the challenge"
@@ -23,18 +23,9 @@ f3a92a97ca6824413723927886a32ee7a6a4090e07ee1e2b971187d57e51f63f 2969202 scene_t
 
 def icdar2015() -> dict[str, WordPictures]:
     """4,268 words to train on, 200 and 2,077 to judge by; `test_alnum` has those of letters and digits alone."""
-    train, test = (
-        read_zipped_words(*(find(SOURCES[f"scene_text/icdar2015_{split}.{kind}"]) for kind in ("zip", "csv.gz")))
-        for split in ("train", "test")
-    )
-    bound = max(train.size - HELD_OUT, 1)
-    plain = [number for number, text in enumerate(test.texts) if text.isascii() and text.isalnum()]
-    return {
-        "train": train.take(range(bound)),
-        "valid": train.take(range(bound, train.size)),
-        "test": test,
-        "test_alnum": test.take(plain),
-    }
+    splits = read_zipped_splits(lambda file: find(SOURCES[f"scene_text/icdar2015_{file}"]), held_out=HELD_OUT)
+    plain = [number for number, text in enumerate(splits["test"].texts) if text.isascii() and text.isalnum()]
+    return splits | {"test_alnum": splits["test"].take(plain)}
 
 
 DATASET = Dataset(

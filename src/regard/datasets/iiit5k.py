@@ -5,7 +5,7 @@ The pictures are read from zip files, in which those taller than 48 pixels were 
 
 from regard.data.download import find
 from regard.data.sources import listed_sources
-from regard.data.words import WordPictures, read_zipped_words
+from regard.data.words import WordPictures, read_zipped_splits
 from regard.datasets.dataset import Dataset
 
 LICENCE = "none stated; its publishers ask for a citation"
@@ -23,12 +23,7 @@ a69e7a9dd1dd45b194da9aa8b23d32291ae772ffde80353a2b97d745afe4f9f2 1950304 scene_t
 
 def iiit5k() -> dict[str, WordPictures]:
     """1,900 words to train on, 100 (the last ones of the training set) and 3,000 to judge by."""
-    train, test = (
-        read_zipped_words(*(find(SOURCES[f"scene_text/iiit5k_{split}.{kind}"]) for kind in ("zip", "csv.gz")))
-        for split in ("train", "test")
-    )
-    bound = max(train.size - HELD_OUT, 1)
-    return {"train": train.take(range(bound)), "valid": train.take(range(bound, train.size)), "test": test}
+    return read_zipped_splits(lambda file: find(SOURCES[f"scene_text/iiit5k_{file}"]), held_out=HELD_OUT)
 
 
 DATASET = Dataset(

@@ -68,6 +68,19 @@ def _kept_edges(seed, item, edges, dropout, block: tl.constexpr):
 
 
 @jit
+def _of_sources(
+    own, source_half, values, sources, place, here, item, num_keys, stride_vn, stride_v, deep, depth, slope
+):  # fmt: skip
+    """Of a block of edges of one target: scores, slopes, which of them count, and the values of their sources."""
+    source = tl.load(sources + place, mask=here, other=0).to(tl.int64)
+    other = tl.load(source_half + item * num_keys + source, mask=here, other=0.0)
+    scores, steep, seen = _scores(own + other, slope, here)
+    there = here[:, None] & (deep[None, :] < depth)
+    value = tl.load(values + item * stride_vn + source[:, None] * stride_v + deep[None, :], mask=there, other=0.0)
+    return scores, steep, seen, value.to(tl.float32)
+
+
+@jit
 def _forward(
     target_half, source_half, values, context, highest, total, order, sources, starts, seed,
     stride_vn, stride_v, stride_cn, stride_c, num_queries, num_keys, items, depth, slope, dropout,
@@ -85,11 +98,9 @@ def _forward(
     for step in range(tl.cdiv(last - first, block)):
         place = first + step * block + tl.arange(0, block)
         here = place < last
-        source = tl.load(sources + place, mask=here, other=0).to(tl.int64)
-        other = tl.load(source_half + item * num_keys + source, mask=here, other=0.0)
-        scores, _, seen = _scores(own + other, slope, here)
-        there = here[:, None] & (deep[None, :] < depth)
-        value = tl.load(values + item * stride_vn + source[:, None] * stride_v + deep[None, :], mask=there, other=0.0)
+        scores, _, seen, value = _of_sources(
+            own, source_half, values, sources, place, here, item, num_keys, stride_vn, stride_v, deep, depth, slope
+        )
         higher = tl.maximum(peak, tl.max(tl.where(seen, scores, -float("inf")), 0))
         base = tl.where(higher == -float("inf"), 0.0, higher)
         shrink = tl.exp(peak - base)
@@ -98,7 +109,7 @@ def _forward(
         if has_dropout:
             edges = tl.load(order + place, mask=here, other=0)
             weights = tl.where(_kept_edges(seed, item, edges, dropout, block), weights / (1.0 - dropout), 0.0)
-        result = result * shrink + tl.sum(weights[:, None] * value.to(tl.float32), 0)
+        result = result * shrink + tl.sum(weights[:, None] * value, 0)
         peak = higher
     result = result / tl.where(summed != 0.0, summed, 1.0)
     at = context + item * stride_cn + target * stride_c + deep
@@ -128,13 +139,11 @@ def _backward_targets(
     for step in range(tl.cdiv(last - first, block)):
         place = first + step * block + tl.arange(0, block)
         here = place < last
-        source = tl.load(sources + place, mask=here, other=0).to(tl.int64)
-        other = tl.load(source_half + item * num_keys + source, mask=here, other=0.0)
-        scores, steep, seen = _scores(own + other, slope, here)
-        there = here[:, None] & (deep[None, :] < depth)
-        value = tl.load(values + item * stride_vn + source[:, None] * stride_v + deep[None, :], mask=there, other=0.0)
+        scores, steep, seen, value = _of_sources(
+            own, source_half, values, sources, place, here, item, num_keys, stride_vn, stride_v, deep, depth, slope
+        )
         weights = tl.where(seen, tl.exp(tl.where(seen, scores - peak, 0.0)), 0.0) * share
-        gained = tl.sum(value.to(tl.float32) * outer[None, :], 1)
+        gained = tl.sum(value * outer[None, :], 1)
         if has_dropout:
             edges = tl.load(order + place, mask=here, other=0)
             gained = tl.where(_kept_edges(seed, item, edges, dropout, block), gained / (1.0 - dropout), 0.0)

@@ -317,7 +317,7 @@ class WordBlock(nn.Module):
             self.around = nn.Sequential(nn.Conv2d(before, width, 1, bias=False), nn.BatchNorm2d(width))
 
     def forward(self, seen: Float[Tensor, "b c i j"]) -> Float[Tensor, "b d i j"]:
-        """ReLU(f(x) + x)."""
+        """Gives ReLU(f(x) + g(x)): f is the two convolutions, g the identity, or a projection where widths differ."""
         return F.relu(self.inner(seen) + self.around(seen))
 
 

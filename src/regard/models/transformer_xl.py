@@ -161,7 +161,7 @@ class TransformerXL(LanguageModel):
 
     @torch.no_grad()
     def _begin(self) -> None:
-        """Weights that are small: with those of Xavier's rule 16 layers learn how frequent words are, and no more."""
+        """Draws all weights from N(0, init_std²), but for those of norms and biases, and sets the padding's to zero."""
         for parameter in self.parameters():
             if parameter.ndim > 1:
                 parameter.normal_(std=self.config.init_std)

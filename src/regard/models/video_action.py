@@ -104,7 +104,7 @@ class ChannelsLast(nn.Conv3d):
     """
 
     def forward(self, x: Float[Tensor, "b c t h w"]) -> Float[Tensor, "b d t2 h2 w2"]:
-        """The convolution of x."""
+        """Convolves clips x with the weights; both are laid out with the channels last where that is faster."""
         last = torch.channels_last_3d if self.in_channels >= 8 else torch.contiguous_format
         clips, weight = x.contiguous(memory_format=last), self.weight.contiguous(memory_format=last)
         return F.conv3d(clips, weight, stride=self.stride, padding=self.padding)
@@ -251,7 +251,7 @@ class I3DHead(nn.Module):
         self.dropout, self.classify = Dropout(config.dropout), nn.Linear(config.dim, config.classes)
 
     def forward(self, features: Float[Tensor, "b t h w d"], boxes: Float[Tensor, "b r 4"]) -> Float[Tensor, "b r c"]:
-        """Logits of each box."""
+        """Gives the logits for the person in each of the r boxes, from what lies inside of the box at all times."""
         tubes = pool_boxes(features, boxes, self.roi_size)  # [b r t i j d]
         convolved = self.layers(tubes.flatten(0, 1).permute(0, 4, 1, 2, 3))
         pooled = convolved.mean((2, 3, 4)).unflatten(0, boxes.shape[:2])

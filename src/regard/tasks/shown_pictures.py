@@ -5,7 +5,6 @@ once, from a seed, on the CPU, so they are the same everywhere.
 """
 
 import dataclasses
-import json
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +14,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
-from regard.base import RESTORE, ConfigError, RegardError, fill, read_json, write_atomically
+from regard.base import ConfigError, fill
 from regard.base.ranges import Margin, Pixels, Range, Seed, Share
 from regard.data import Canvas, Pictures, paint
 from regard.data.pictures import Facts, centre_crops, random_crops, random_erasures, random_turns
@@ -115,22 +114,12 @@ class ShownPictures:
 
     def save(self, folder: Path) -> None:
         """Writes what the data decided."""
-        write_atomically(folder / FACTS, json.dumps(self.facts._asdict()))
+        self.facts.save(folder / FACTS)
 
     @classmethod
     def load(cls, folder: Path, config: PictureSettings) -> Any:
         """The task of a run; its data is read only when asked for."""
-        path = folder / FACTS
-        try:
-            stored = read_json(path, cure=RESTORE)
-            facts = Facts(tuple(stored["classes"]), *(int(stored[name]) for name in Facts._fields[1:]))
-        except FileNotFoundError:
-            return cls(config)
-        except RegardError:
-            raise
-        except (OSError, ValueError, TypeError, KeyError, OverflowError) as error:
-            raise RegardError(f"{path} cannot be read", got=str(error), cure=RESTORE) from error
-        return cls(config, facts=facts)
+        return cls(config, facts=Facts.load(folder / FACTS))
 
     def shown(self, rows: Int[Tensor, " b"]) -> tuple[Float[Tensor, "b c h w"], Int[Tensor, "b s"]]:
         """Training pictures, each time a little different, with labels [b s]: on the device of the rows."""

@@ -1,6 +1,5 @@
 """The pictures that a model learns to draw: where they come from, and what it is told of each beforehand."""
 
-import json
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import UInt8
 from torch import Tensor
 
-from regard.base import RESTORE, ConfigError, RegardError, check_settings, fill, followed, read_json, write_atomically
+from regard.base import ConfigError, check_settings, fill, followed
 from regard.base.ranges import BatchSize, OneOf, Pixels, UserPath
 from regard.data import Pictures, read_picture_folder
 from regard.data.pictures import Facts
@@ -103,22 +102,12 @@ class ToldPictures:
 
     def save(self, folder: Path) -> None:
         """Writes what the data decided, so that a run is loaded without its data."""
-        write_atomically(folder / FACTS, json.dumps(self.facts._asdict()))
+        self.facts.save(folder / FACTS)
 
     @classmethod
     def load(cls, folder: Path, config: PictureGenerationConfig) -> Any:
         """The task of a run folder; its pictures are read only when asked for."""
-        path = folder / FACTS
-        try:
-            stored = read_json(path, cure=RESTORE)
-            facts = Facts(tuple(stored["classes"]), *(int(stored[name]) for name in Facts._fields[1:]))
-        except FileNotFoundError:
-            return cls(config)
-        except RegardError:
-            raise
-        except (OSError, ValueError, TypeError, KeyError, OverflowError) as error:
-            raise RegardError(f"{path} cannot be read", got=str(error), cure=RESTORE) from error
-        return cls(config, facts=facts)
+        return cls(config, facts=Facts.load(folder / FACTS))
 
     def on_device(self, split: str, device: torch.device) -> Pictures:
         """A split on a device, where it stays."""

@@ -160,7 +160,10 @@ class WordFinding(StoredTask):
     def draw(
         self, count: int, device: torch.device, *, held_out: bool = False, generator: torch.Generator | None = None
     ) -> DrawnSigns:
-        """New signs."""
+        """Draws `count` new signs on a device: words of the vocabulary, or of those that are held out of training.
+
+        The same generator gives the same signs; without one, torch's own decides.
+        """
         config, table = self.config, self._table(held_out, device)
         letters = self._at("letters", device, lambda: torch.arange(len(LETTERS)))
         words = draw_words(table, count * config.signs.words, config.lettering, letters=letters, generator=generator)
@@ -174,7 +177,7 @@ class WordFinding(StoredTask):
 
     @cached_property
     def splits(self) -> dict[str, DrawnSigns]:
-        """The held-out signs."""
+        """The signs to judge by, “valid” and “test”: drawn once, each from a seed of its own, of held-out words."""
         made = {}
         for name, seed in SEEDS.items():
             generator, parts, left = torch.Generator().manual_seed(seed), [], self.config.held_out

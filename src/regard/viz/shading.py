@@ -99,7 +99,8 @@ def _block(
         y = top + _HEAD + _LINE * place.line
         if share > 0.01:
             corner, size = (place.left - 0.02, y), (place.right - place.left + 0.04, 0.92 * _LINE)
-            ax.add_patch(rectangle(corner, *size, color=palette.heat, alpha=_DARKEST * share, linewidth=0, zorder=1))
+            patch = rectangle(corner, *size, color=palette.heat, alpha=_DARKEST * share, linewidth=0, zorder=1)
+            ax.add_artist(patch)  # `add_patch` would also reckon with its limits, which are known
         text = ax.text(place.left, y + 0.5 * _LINE, ".", fontsize=_POINTS, va="center_baseline", zorder=2)
         text.set(color=palette.ink, **words(label))
 
