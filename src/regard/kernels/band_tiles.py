@@ -26,7 +26,7 @@ BITS = tl.constexpr(1.4426950408889634)  # exp(x) = 2^(x · log2 e)
 
 @jit
 def first_key(places, before, block, lift):
-    """The first key that each place sees; it may be negative. `lift` is a multiple of `block`: no place is below −lift."""
+    """The first key that each place sees, or a negative number; `lift`, a multiple of `block`, makes places positive."""
     return (places + lift) // block * block - lift - before
 
 
@@ -52,7 +52,7 @@ def key_bounds(
 
 @jit
 def load_tile(pointer, stride, start, local, wide, end, width, ragged: tl.constexpr, even: tl.constexpr):
-    """Rows `start` + `local` of a matrix, zero from the row `end` on, which a tile that is not `ragged` does not reach."""
+    """Rows `start` + `local` of a matrix, zero from the row `end` on; only `ragged` tiles reach so far."""
     place = pointer + tl.cast(start, tl.int64) * stride + local[:, None] * stride + wide[None, :]
     if ragged:
         if even:
@@ -64,6 +64,20 @@ def load_tile(pointer, stride, start, local, wide, end, width, ragged: tl.conste
             result = tl.load(place)
         else:
             result = tl.load(place, mask=(wide < width)[None, :] & (local >= 0)[:, None], other=0.0)
+    return result
+
+
+@jit
+def anew(x):
+    """The same whole numbers, of which a compiler does not know that they are: it cannot keep what is made of them.
+
+    The addresses of a tile of the bias are two registers for each number. Made before a loop and kept, they would
+    leave no room for the tiles themselves.
+    """
+    if INTERPRETED:
+        result = x
+    else:
+        result = tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [x], dtype=tl.int32, is_pure=False, pack=1)
     return result
 
 
@@ -105,26 +119,35 @@ class Tile(NamedTuple):
     stages: int
 
 
-TILES = {  # by kernel, by whether numbers are of half precision, by the padded width; for Hopper
-    ("forward", True, 64): Tile(128, 64, 4, 3),
-    ("forward", True, 128): Tile(128, 64, 8, 3),
-    ("forward", False, 64): Tile(64, 32, 4, 2),
-    ("forward", False, 128): Tile(64, 32, 8, 2),
-    ("queries", True, 64): Tile(128, 64, 8, 2),
-    ("queries", True, 128): Tile(128, 64, 8, 2),
-    ("queries", False, 64): Tile(64, 32, 4, 2),
-    ("queries", False, 128): Tile(32, 32, 4, 1),
-    ("keys", True, 64): Tile(64, 128, 8, 2),
-    ("keys", True, 128): Tile(64, 64, 8, 2),
-    ("keys", False, 64): Tile(32, 64, 4, 2),
-    ("keys", False, 128): Tile(32, 32, 4, 1),
+# For Hopper: by kernel, type ("half", or float32 in full or with the ten bits of "tf32") and width, without and with a
+# bias. Compiled for it, hardly any of these keeps registers in memory; the addresses of a bias need many.
+TILES: dict[tuple[str, str, int], tuple[Tile, Tile]] = {
+    ("forward", "half", 64): (Tile(128, 64, 4, 3), Tile(64, 64, 4, 3)),
+    ("forward", "half", 128): (Tile(128, 64, 8, 3), Tile(128, 64, 8, 2)),
+    ("forward", "tf32", 64): (Tile(64, 32, 4, 2), Tile(64, 32, 4, 2)),
+    ("forward", "tf32", 128): (Tile(64, 32, 8, 2), Tile(64, 32, 8, 2)),
+    ("forward", "float32", 64): (Tile(64, 32, 4, 2), Tile(64, 32, 4, 2)),
+    ("forward", "float32", 128): (Tile(64, 32, 8, 2), Tile(64, 32, 8, 2)),
+    ("queries", "half", 64): (Tile(128, 64, 8, 2), Tile(64, 32, 4, 2)),
+    ("queries", "half", 128): (Tile(128, 64, 8, 2), Tile(64, 32, 4, 2)),
+    ("queries", "tf32", 64): (Tile(64, 32, 4, 2), Tile(64, 32, 4, 2)),
+    ("queries", "tf32", 128): (Tile(32, 32, 4, 1), Tile(32, 32, 4, 1)),
+    ("queries", "float32", 64): (Tile(64, 32, 4, 2), Tile(64, 32, 4, 2)),
+    ("queries", "float32", 128): (Tile(32, 32, 4, 1), Tile(32, 32, 4, 1)),
+    ("keys", "half", 64): (Tile(64, 128, 8, 2), Tile(32, 64, 4, 2)),
+    ("keys", "half", 128): (Tile(32, 64, 8, 2), Tile(32, 64, 8, 2)),
+    ("keys", "tf32", 64): (Tile(32, 64, 4, 2), Tile(32, 64, 4, 2)),
+    ("keys", "tf32", 128): (Tile(32, 32, 4, 1), Tile(32, 32, 4, 1)),
+    ("keys", "float32", 64): (Tile(32, 64, 4, 2), Tile(32, 64, 4, 2)),
+    ("keys", "float32", 128): (Tile(32, 32, 4, 1), Tile(32, 32, 4, 1)),
 }
 
 
-def tile_of(kernel: str, query: Tensor, keys: Tensor, values: Tensor) -> Tile:
+def tile_of(kernel: str, query: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None) -> Tile:
     """The tile of the table for these types and widths, not longer than the rows and keys that there are."""
     width = 64 if max(query.shape[-1], values.shape[-1]) <= 64 else 128
-    tile = TILES[kernel, query.dtype != torch.float32, width]
+    kind = "half" if query.dtype != torch.float32 else "tf32" if allows_tf32(query) else "float32"
+    tile = TILES[kernel, kind, width][bias is not None]
     most_queries, most_keys = (power_of_two(x.shape[-2], 16) for x in (query, keys))
     return tile._replace(queries=min(tile.queries, most_queries), keys=min(tile.keys, most_keys))
 
@@ -159,6 +182,11 @@ def widths(query: Tensor, values: Tensor) -> dict[str, int | bool]:
         "even_features": features == query.shape[-1],
         "even_depth": depth == values.shape[-1],
     }
+
+
+def allows_tf32(query: Tensor) -> bool:
+    """Whether products of float32 may have ten bits, as torch's own."""
+    return query.dtype == torch.float32 and torch.backends.cuda.matmul.allow_tf32
 
 
 def item_strides(x: Tensor | None) -> tuple[int, int]:

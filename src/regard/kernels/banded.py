@@ -16,14 +16,24 @@ from torch import Tensor
 from regard.base import ConfigError, ImplementationUnavailable, ShapeError
 from regard.kernels import banded_gradients
 from regard.kernels.band_tiles import (
-    BITS, add_product, band_of, first_key, item_strides, key_bounds, load_tile, product, shifted_strides, tile_of, widths,
-)  # fmt: skip
-from regard.kernels.derivatives import differentiable_again, plain_dot, refuse_transforms
+    BITS,
+    add_product,
+    allows_tf32,
+    anew,
+    band_of,
+    first_key,
+    item_strides,
+    key_bounds,
+    load_tile,
+    product,
+    shifted_strides,
+    tile_of,
+    widths,
+)
+from regard.kernels.derivatives import by_key, differentiable_again, plain_dot, refuse_transforms, visible_band
 from regard.kernels.dropout import kept
 from regard.kernels.launch import contiguous_rows, jit, on, tl
-from regard.kernels.limits import reasons_against_triton
-
-WIDEST = 128  # head and value width
+from regard.kernels.limits import WIDEST_BANDED, reasons_against_triton
 
 
 @jit
@@ -42,13 +52,13 @@ def _walk(
         columns = column + beside
         key = load_tile(keys, stride_k, column, beside, wide, num_keys, features, ragged, even_features)
         value = load_tile(values, stride_v, column, beside, deep, num_keys, depth, ragged, even_depth)
+        seen = (columns[None, :] >= first[:, None]) & (columns[None, :] <= last[:, None])
+        if has_bias:  # fetched before the product is made, which hides the time that it takes
+            place = bias + column + (anew(local)[:, None] * stride_b + beside[None, :])
+            added = tl.load(place, mask=seen, other=0.0) if ragged else tl.load(place)
         scores = product(query, tl.trans(key), tf32) * factor
-        seen = (rows < num_queries)[:, None] & (columns >= 0)[None, :]
-        if ragged:
-            seen &= (columns[None, :] >= first[:, None]) & (columns[None, :] <= last[:, None])
         if has_bias:
-            place = bias + local[:, None] * stride_b + columns[None, :]
-            scores += tl.load(place, mask=seen, other=0.0).to(tl.float32) * bias_factor
+            scores += added.to(tl.float32) * bias_factor
         if ragged:
             scores = tl.where(seen, scores, -float("inf"))
         higher = tl.maximum(peak, tl.max(scores, 1))
@@ -84,12 +94,12 @@ def _forward(
     )
     final_row = tl.minimum(row_start + block_q, num_queries) - 1
     first = tl.maximum(first_key(rows + shift, before, block, lift), start)
-    last = tl.minimum(rows + shift + after, length - 1)
+    last = tl.where(rows < num_queries, tl.minimum(rows + shift + after, length - 1), -1)
     begin = tl.maximum(first_key(row_start + shift, before, block, lift), start) // block_k * block_k
     end = tl.minimum(final_row + shift + after + 1, length)
     full = tl.cdiv(tl.maximum(first_key(final_row + shift, before, block, lift), start), block_k) * block_k
     full_end = tl.maximum(tl.minimum(row_start + shift + after + 1, length), 0) // block_k * block_k
-    full_end = tl.maximum(full_end, full)
+    full_end = tl.where(row_start + block_q <= num_queries, tl.maximum(full_end, full), full)
     query += batch * stride_qb + head * stride_qh
     keys += batch * stride_kb + head * stride_kh
     values += batch * stride_vb + head * stride_vh
@@ -100,9 +110,10 @@ def _forward(
     mixed = tl.zeros([block_q, padded_depth], tl.float32)
     factor, bias_factor = scale * BITS, bias_scale * BITS
     peak, total, mixed = _walk(
-        peak, total, mixed, asking, keys, values, bias, seed, item, row_start, first, last, begin, tl.minimum(full, end),
-        stride_k, stride_v, stride_b, num_queries, num_keys, features, depth, factor, bias_factor, dropout,
-        has_bias, has_dropout, even_features, even_depth, tf32, True, block_q, block_k, padded_features, padded_depth,
+        peak, total, mixed, asking, keys, values, bias, seed, item, row_start, first, last, begin,
+        tl.minimum(full, end), stride_k, stride_v, stride_b, num_queries, num_keys, features, depth,
+        factor, bias_factor, dropout, has_bias, has_dropout, even_features, even_depth, tf32, True,
+        block_q, block_k, padded_features, padded_depth,
     )  # fmt: skip
     peak, total, mixed = _walk(
         peak, total, mixed, asking, keys, values, bias, seed, item, row_start, first, last, full, full_end,
@@ -134,13 +145,13 @@ def _forward(
 def _forward_op(
     query: Tensor, keys: Tensor, values: Tensor, by_distance: Tensor | None, starts: Tensor | None,
     lengths: Tensor | None, seed: Tensor | None, before: int | None, after: int | None, block: int,
-    scale: float, bias_scale: float, dropout: float, tf32: bool,
+    scale: float, bias_scale: float, dropout: float,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     context, log_sum = _made(query, values)
     if context.numel() == 0:
         return context, log_sum.fill_(-torch.inf)
     (batch, heads, num_queries, features), (num_keys, depth) = query.shape, values.shape[2:]
-    tile = tile_of("forward", query, keys, values)
+    tile = tile_of("forward", query, keys, values, by_distance)
     tiles = -(-num_queries // tile.queries)
     filled = (query if x is None else x for x in (starts, lengths, seed))
     with on(query):
@@ -151,7 +162,7 @@ def _forward_op(
             heads, num_queries, num_keys, features, depth, *band_of(num_queries, num_keys, before, after, block), tiles,
             scale, bias_scale, dropout, 1.0 / (1.0 - dropout) if dropout < 1.0 else 0.0,
             has_bias=by_distance is not None, has_starts=starts is not None, has_lengths=lengths is not None,
-            has_dropout=dropout > 0.0, tf32=tf32, **widths(query, values),
+            has_dropout=dropout > 0.0, tf32=allows_tf32(query), **widths(query, values),
             block_q=tile.queries, block_k=tile.keys, num_warps=tile.warps, num_stages=tile.stages,
         )  # fmt: skip
     return context, log_sum
@@ -162,7 +173,7 @@ def _backward_op(
     grad: Tensor, query: Tensor, keys: Tensor, values: Tensor, by_distance: Tensor | None, context: Tensor,
     log_sum: Tensor, starts: Tensor | None, lengths: Tensor | None, seed: Tensor | None,
     before: int | None, after: int | None, block: int,
-    scale: float, bias_scale: float, dropout: float, tf32: bool, writes_bias: bool,
+    scale: float, bias_scale: float, dropout: float, writes_bias: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     room = _gradients(query, keys, values, by_distance, writes_bias)
     if context.numel() == 0 or keys.shape[2] == 0:
@@ -170,7 +181,7 @@ def _backward_op(
     band = band_of(query.shape[2], keys.shape[2], before, after, block)
     banded_gradients.backward(
         grad, query, keys, values, by_distance, context, log_sum, starts, lengths, seed, band,
-        scale, bias_scale, dropout, tf32, writes_bias, room,
+        scale, bias_scale, dropout, writes_bias, room,
     )  # fmt: skip
     return room
 
@@ -217,13 +228,13 @@ def _remember(ctx, inputs, output):
 
 def _differentiate(ctx, grad, *_):
     if grad is None:
-        return (None,) * 14
+        return (None,) * 13
     if not torch.is_grad_enabled():
         writes_bias = ctx.needs_input_grad[3]
         *three, to_bias = _backward_op(grad, *ctx.saved_tensors, *ctx.settings, writes_bias)
-        return *three, to_bias if writes_bias else None, *(None,) * 10
+        return *three, to_bias if writes_bias else None, *(None,) * 9
     query, keys, values, by_distance, _context, _log_sum, starts, lengths, _seed = ctx.saved_tensors
-    before, after, block, scale, bias_scale, dropout, _ = ctx.settings  # somebody wants a second derivative
+    before, after, block, scale, bias_scale, dropout = ctx.settings  # somebody wants a second derivative
     num_queries, num_keys = query.shape[2], keys.shape[2]
     seen = visible_band(num_queries, num_keys, before, after, block, starts, lengths, device=query.device)
 
@@ -234,7 +245,7 @@ def _differentiate(ctx, grad, *_):
     inputs = [x for x in (query, keys, values, by_distance) if x is not None]
     needed = ctx.needs_input_grad[: len(inputs)]
     gradients = differentiable_again(plain, inputs, needed, grad, dropout=dropout)
-    return *gradients, *(None,) * (14 - len(gradients))
+    return *gradients, *(None,) * (13 - len(gradients))
 
 
 _forward_op.register_autograd(_differentiate, setup_context=_remember)
@@ -271,7 +282,7 @@ def fused_banded(
     gradient.
     """
     refuse_transforms("fused_banded")
-    if reasons := reasons_against_triton(query.device, query, keys, values, widest=WIDEST):
+    if reasons := reasons_against_triton(query.device, query, keys, values, widest=WIDEST_BANDED):
         what, cure = "fused_banded cannot run here: " + "; ".join(reasons), "use attend(…, impl='reference')"
         raise ImplementationUnavailable(what, cure=cure)
     _check(query, keys, values, by_distance, before, after, block, dropout)
@@ -279,10 +290,9 @@ def fused_banded(
         seed = torch.randint(1 << 62, (1,), device=query.device)
     query, keys, values = (contiguous_rows(x) for x in (query, keys, values))
     by_distance = None if by_distance is None else contiguous_rows(by_distance)
-    tf32 = query.dtype == torch.float32 and torch.backends.cuda.matmul.allow_tf32
     context, log_sum = _forward_op(
         query, keys, values, by_distance, starts, lengths, seed if dropout > 0.0 else None, before, after, block,
-        float(scale), float(bias_scale), float(dropout), tf32,
+        float(scale), float(bias_scale), float(dropout),
     )  # fmt: skip
     return context, log_sum
 
@@ -303,32 +313,3 @@ def _check(query, keys, values, by_distance, before, after, block, dropout):
     if by_distance is not None and by_distance.shape[-1] not in (least, wide):
         expected = f"{wide}, one for each distance, or {num_keys} where no later key is seen"
         raise ShapeError("columns of the bias by distance", got=by_distance.shape[-1], expected=expected)
-
-
-def visible_band(
-    num_queries: int, num_keys: int, before: int | None, after: int | None, block: int,
-    starts: Tensor | None = None, lengths: Tensor | None = None, *, device: torch.device | str | None = None,
-    rows: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """The band as a tensor [*b q k], True = may attend; with `rows` [r], those rows alone."""
-    places = torch.arange(num_queries, device=device) if rows is None else rows if device is None else rows.to(device)
-    places = (places + num_keys - num_queries).unsqueeze(-1)
-    keys = torch.arange(num_keys, device=places.device)
-    seen = (keys >= 0).expand(len(places), num_keys)
-    if before is not None:
-        seen = seen & (keys >= places.div(block, rounding_mode="floor") * block - before)
-    if after is not None:
-        seen = seen & (keys <= places + after)
-    if starts is not None:
-        seen = seen & (keys >= starts.to(keys.device)[..., None, None])
-    if lengths is not None:
-        seen = seen & (keys < lengths.to(keys.device)[..., None, None])
-    return seen
-
-
-def by_key(by_distance: Float[Tensor, "*b q w"], num_keys: int) -> Float[Tensor, "*b q {num_keys}"]:
-    """From a column for each distance to a column for each key, in plain operations."""
-    num_queries, width = by_distance.shape[-2:]
-    row = torch.arange(num_queries, device=by_distance.device).unsqueeze(1)
-    column = torch.arange(num_keys, device=by_distance.device) + num_queries - 1 - row
-    return by_distance.gather(-1, column.clamp(max=width - 1).expand(*by_distance.shape[:-1], num_keys))

@@ -15,9 +15,21 @@ import torch
 from torch import Tensor
 
 from regard.kernels.band_tiles import (
-    BITS, Band, add_product, end_of_places, first_key, item_strides, key_bounds, load_tile, product, shifted_strides,
-    tile_of, widths,
-)  # fmt: skip
+    BITS,
+    Band,
+    add_product,
+    allows_tf32,
+    anew,
+    end_of_places,
+    first_key,
+    item_strides,
+    key_bounds,
+    load_tile,
+    product,
+    shifted_strides,
+    tile_of,
+    widths,
+)
 from regard.kernels.dropout import kept, kept_turned
 from regard.kernels.launch import contiguous_rows, jit, on, tl
 
@@ -41,14 +53,13 @@ def _walk_keys(
         columns = column + beside
         key = load_tile(keys, stride_k, column, beside, wide, num_keys, features, ragged, even_features)
         value = load_tile(values, stride_v, column, beside, deep, num_keys, depth, ragged, even_depth)
-        scores = product(query, tl.trans(key), tf32) * factor
-        inside = (rows < num_queries)[:, None] & (columns >= 0)[None, :]
-        seen = inside
-        if ragged:
-            seen &= (columns[None, :] >= first[:, None]) & (columns[None, :] <= last[:, None])
+        seen = (columns[None, :] >= first[:, None]) & (columns[None, :] <= last[:, None])
         if has_bias:
-            place = bias + local[:, None] * stride_b + columns[None, :]
-            scores += tl.load(place, mask=seen, other=0.0).to(tl.float32) * bias_factor
+            place = bias + column + (anew(local)[:, None] * stride_b + beside[None, :])
+            added = tl.load(place, mask=seen, other=0.0) if ragged else tl.load(place)
+        scores = product(query, tl.trans(key), tf32) * factor
+        if has_bias:
+            scores += added.to(tl.float32) * bias_factor
         weights = tl.exp2(scores - base[:, None])
         if ragged:
             weights = tl.where(seen, weights, 0.0)
@@ -57,8 +68,11 @@ def _walk_keys(
             grads = tl.where(kept(seed, item, rows, columns, dropout), grads * kept_scale, 0.0)
         grads = weights * (grads - delta[:, None])
         if writes_bias:
-            place = grad_bias + local[:, None] * stride_w + columns[None, :]
-            tl.store(place, (grads * bias_scale).to(grad_bias.dtype.element_ty), mask=seen)
+            place = grad_bias + column + (anew(local)[:, None] * stride_w + beside[None, :])
+            if ragged:
+                tl.store(place, (grads * bias_scale).to(grad_bias.dtype.element_ty), mask=seen)
+            else:
+                tl.store(place, (grads * bias_scale).to(grad_bias.dtype.element_ty))
         result = add_product(result, grads.to(key.dtype), key, tf32)
     return result
 
@@ -101,12 +115,12 @@ def _of_queries(
     )
     final_row = tl.minimum(row_start + block_q, num_queries) - 1
     first = tl.maximum(first_key(rows + shift, before, block, lift), start)
-    last = tl.minimum(rows + shift + after, length - 1)
+    last = tl.where(rows < num_queries, tl.minimum(rows + shift + after, length - 1), -1)
     begin = tl.maximum(first_key(row_start + shift, before, block, lift), start) // block_k * block_k
     end = tl.minimum(final_row + shift + after + 1, length)
     full = tl.cdiv(tl.maximum(first_key(final_row + shift, before, block, lift), start), block_k) * block_k
     full_end = tl.maximum(tl.minimum(row_start + shift + after + 1, length), 0) // block_k * block_k
-    full_end = tl.maximum(full_end, full)
+    full_end = tl.where(row_start + block_q <= num_queries, tl.maximum(full_end, full), full)
     query += batch * stride_qb + head * stride_qh
     keys += batch * stride_kb + head * stride_kh
     values += batch * stride_vb + head * stride_vh
@@ -179,15 +193,15 @@ def _walk_rows(
         else:
             logarithm, mean = tl.load(log_sum + rows), tl.load(delta + rows)
         base = tl.where(logarithm == -float("inf"), float("inf"), logarithm * BITS)
-        scores = product(key, tl.trans(asking), tf32) * factor
-        seen = (columns >= 0)[:, None] & (rows < num_queries)[None, :]
-        if ragged:
-            earliest = tl.maximum(first_key(rows + shift, before, block, lift), first)
-            latest = tl.minimum(rows + shift + after, length - 1)
-            seen &= (columns[:, None] >= earliest[None, :]) & (columns[:, None] <= latest[None, :])
+        earliest = tl.maximum(first_key(rows + shift, before, block, lift), first)
+        latest = tl.where(rows < num_queries, tl.minimum(rows + shift + after, length - 1), -1)
+        seen = (columns[:, None] >= earliest[None, :]) & (columns[:, None] <= latest[None, :])
         if has_bias:
-            place = bias + tl.cast(row, tl.int64) * stride_b + local[None, :] * stride_b + columns[:, None]
-            scores += tl.load(place, mask=seen, other=0.0).to(tl.float32) * bias_factor
+            place = bias + tl.cast(row, tl.int64) * stride_b + (anew(local)[None, :] * stride_b + beside[:, None])
+            added = tl.load(place, mask=seen, other=0.0) if ragged else tl.load(place)
+        scores = product(key, tl.trans(asking), tf32) * factor
+        if has_bias:
+            scores += added.to(tl.float32) * bias_factor
         weights = tl.exp2(scores - base[None, :])
         if ragged:
             weights = tl.where(seen, weights, 0.0)
@@ -234,7 +248,7 @@ def _of_keys(
     full_end = tl.where((column >= first) & (final < length), tl.maximum(full_end, full), full)
     query += batch * stride_qb + head * stride_qh
     grad += batch * stride_gb + head * stride_gh
-    bias += batch * stride_bb + head * stride_bh + (num_queries - 1)
+    bias += batch * stride_bb + head * stride_bh + (num_queries - 1) + column
     log_sum += item.to(tl.int64) * num_queries
     delta += item.to(tl.int64) * num_queries
     key = load_tile(
@@ -279,7 +293,7 @@ def _of_keys(
 def backward(
     grad: Tensor, query: Tensor, keys: Tensor, values: Tensor, by_distance: Tensor | None, context: Tensor,
     log_sum: Tensor, starts: Tensor | None, lengths: Tensor | None, seed: Tensor | None, band: Band,
-    scale: float, bias_scale: float, dropout: float, tf32: bool, writes_bias: bool, room: tuple[Tensor, ...],
+    scale: float, bias_scale: float, dropout: float, writes_bias: bool, room: tuple[Tensor, ...],
 ) -> None:  # fmt: skip
     """Writes the gradients of query, keys, values and bias into the tensors `room`, by two kernels."""
     (batch, heads, num_queries, features), (num_keys, depth) = query.shape, values.shape[2:]
@@ -291,11 +305,11 @@ def backward(
     floats = scale, bias_scale, dropout, 1.0 / (1.0 - dropout) if dropout < 1.0 else 0.0
     flags = {
         "has_bias": by_distance is not None, "has_starts": starts is not None, "has_lengths": lengths is not None,
-        "has_dropout": dropout > 0.0, "tf32": tf32, **widths(query, values),
+        "has_dropout": dropout > 0.0, "tf32": allows_tf32(query), **widths(query, values),
     }  # fmt: skip
     starts, lengths, seed = (query if x is None else x for x in (starts, lengths, seed))
     strides = *query.stride()[:3], *keys.stride()[:3], *values.stride()[:3], *shifted_strides(by_distance)
-    rows, columns = (tile_of(kernel, query, keys, values) for kernel in ("queries", "keys"))
+    rows, columns = (tile_of(kernel, query, keys, values, by_distance) for kernel in ("queries", "keys"))
     tiles = -(-num_queries // rows.queries), -(-num_keys // columns.keys)
     with on(query):
         _of_queries[(tiles[0] * batch * heads,)](
