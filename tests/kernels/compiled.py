@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from regard.kernels import dot_weights, gradients, single_query, tiled, unit
+from regard.kernels import banded, banded_gradients, dot_weights, gradients, single_query, tiled, unit
 
 FLAGS = {"has_lengths": True, "has_window": True, "has_allowed": True, "has_dropout": True}
 TILE = {"block_q": 16, "block_k": 32}  # small ones, for time
@@ -22,6 +22,18 @@ ROWS = {
     "has_allowed": True,
     "padded_features": 32,
     "padded_splits": 2,
+}
+BAND = {
+    **TILE,
+    "has_bias": True,
+    "has_starts": True,
+    "has_lengths": True,
+    "has_dropout": True,
+    "even_features": False,
+    "even_depth": True,
+    "tf32": False,
+    "padded_features": 32,
+    "padded_depth": 16,
 }
 KERNELS: dict[str, tuple[Any, dict[str, Any]]] = {
     "raise": (tiled._raise, {"is_query": True, "block": 16, "padded_features": 32}),
@@ -46,16 +58,31 @@ KERNELS: dict[str, tuple[Any, dict[str, Any]]] = {
     "single forward, dot": (single_query._forward, FLAGS | ROW | {"is_dot": True}),
     "single backward, dot": (single_query._backward, FLAGS | ROW | {"is_dot": True, "is_step": True}),
     "single backward, step": (single_query._backward, FLAGS | ROW | {"is_step": True}),
+    "band": (banded._forward, BAND),
+    "band, short numbers": (banded._forward, BAND | {"tf32": True, "has_dropout": False}),
+    "band, gradients of queries": (banded_gradients._of_queries, BAND | {"writes_bias": True, "zeros": 16}),
+    "band, gradients of keys": (banded_gradients._of_keys, BAND),
     "single, keys of all steps": (single_query._of_keys, {"block": 16, "block_features": 32}),
 }
 CALLERS = re.compile(  # tensors in the dtype of the caller; all others are float32
-    r"query|queries|keys|values|v|context|raw|raw_own|raw_walk|weighted|grad_context|x|grad|out|weights|grad_query|grad_keys|grad_values"
+    r"query|queries|keys|values|v|context|raw|raw_own|raw_walk|weighted|grad_context|x|grad|out|weights|grad_query|grad_keys|grad_values|bias|grad_bias"
 )
 NUMBERS = re.compile(
     r"(stride|step|num|tiles|first|padded)_\w+|tiles|features|own_features|groups|depth|before|after|shift|behind|ahead"
-    r"|splits|items|width|several"
+    r"|splits|items|width|several|heads|block|lift"
 )
-KNOWN = {"lengths": "*i64", "seed": "*i64", "allowed": "*u8", "dropout": "fp32", "scale": "fp32", "chosen": "*i64"}
+KNOWN = dict.fromkeys(("lengths", "starts", "seed", "chosen"), "*i64") | {"allowed": "*u8"}
+KNOWN |= dict.fromkeys(("dropout", "scale", "bias_scale", "kept_scale"), "fp32")
+    "lengths": "*i64",
+    "starts": "*i64",
+    "seed": "*i64",
+    "bias_scale": "fp32",
+    "kept_scale": "fp32",
+    "allowed": "*u8",
+    "dropout": "fp32",
+    "scale": "fp32",
+    "chosen": "*i64",
+}
 
 
 def signature(kernel: Any, constants: dict[str, Any], dtype: str) -> dict[str, str]:
@@ -81,7 +108,7 @@ def build(name: str, more: dict[str, Any], capability: int, dtype: str) -> Any:
     kernel, constants = KERNELS[name]
     constants = constants | more
     source = ASTSource(fn=kernel, signature=signature(kernel, constants, dtype), constexprs=constants)
-    options = {"num_warps": 4, "num_stages": 1}
+    options = {"num_warps": 4, "num_stages": 2 if name.startswith("band") else 1}
     return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
 
 

@@ -26,7 +26,7 @@ BITS = tl.constexpr(1.4426950408889634)  # exp(x) = 2^(x · log2 e)
 
 @jit
 def first_key(places, before, block, lift):
-    """The first key that each place sees, or a negative number; `lift`, a multiple of `block`, makes places positive."""
+    """The first key that each place sees, or a negative number; `lift`, a multiple of `block`, lifts places above 0."""
     return (places + lift) // block * block - lift - before
 
 
@@ -68,8 +68,8 @@ def load_tile(pointer, stride, start, local, wide, end, width, ragged: tl.conste
 
 
 @jit
-def anew(x):
-    """The same whole numbers, of which a compiler does not know that they are: it cannot keep what is made of them.
+def anew(x, step):
+    """The whole numbers x, which a compiler takes to be others at each `step` of a loop, and so makes them there.
 
     The addresses of a tile of the bias are two registers for each number. Made before a loop and kept, they would
     leave no room for the tiles themselves.
@@ -77,7 +77,7 @@ def anew(x):
     if INTERPRETED:
         result = x
     else:
-        result = tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [x], dtype=tl.int32, is_pure=False, pack=1)
+        result = tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r,r", [x, step], dtype=tl.int32, is_pure=True, pack=1)
     return result
 
 

@@ -54,7 +54,7 @@ def _walk(
         value = load_tile(values, stride_v, column, beside, deep, num_keys, depth, ragged, even_depth)
         seen = (columns[None, :] >= first[:, None]) & (columns[None, :] <= last[:, None])
         if has_bias:  # fetched before the product is made, which hides the time that it takes
-            place = bias + column + (anew(local)[:, None] * stride_b + beside[None, :])
+            place = bias + column + (anew(local, column)[:, None] * stride_b + beside[None, :])
             added = tl.load(place, mask=seen, other=0.0) if ragged else tl.load(place)
         scores = product(query, tl.trans(key), tf32) * factor
         if has_bias:

@@ -55,7 +55,7 @@ def _walk_keys(
         value = load_tile(values, stride_v, column, beside, deep, num_keys, depth, ragged, even_depth)
         seen = (columns[None, :] >= first[:, None]) & (columns[None, :] <= last[:, None])
         if has_bias:
-            place = bias + column + (anew(local)[:, None] * stride_b + beside[None, :])
+            place = bias + column + (anew(local, column)[:, None] * stride_b + beside[None, :])
             added = tl.load(place, mask=seen, other=0.0) if ragged else tl.load(place)
         scores = product(query, tl.trans(key), tf32) * factor
         if has_bias:
@@ -68,7 +68,7 @@ def _walk_keys(
             grads = tl.where(kept(seed, item, rows, columns, dropout), grads * kept_scale, 0.0)
         grads = weights * (grads - delta[:, None])
         if writes_bias:
-            place = grad_bias + column + (anew(local)[:, None] * stride_w + beside[None, :])
+            place = grad_bias + column + (anew(local, column)[:, None] * stride_w + beside[None, :])
             if ragged:
                 tl.store(place, (grads * bias_scale).to(grad_bias.dtype.element_ty), mask=seen)
             else:
@@ -197,7 +197,7 @@ def _walk_rows(
         latest = tl.where(rows < num_queries, tl.minimum(rows + shift + after, length - 1), -1)
         seen = (columns[:, None] >= earliest[None, :]) & (columns[:, None] <= latest[None, :])
         if has_bias:
-            place = bias + tl.cast(row, tl.int64) * stride_b + (anew(local)[None, :] * stride_b + beside[:, None])
+            place = bias + tl.cast(row, tl.int64) * stride_b + (anew(local, row)[None, :] * stride_b + beside[:, None])
             added = tl.load(place, mask=seen, other=0.0) if ragged else tl.load(place)
         scores = product(key, tl.trans(asking), tf32) * factor
         if has_bias:
