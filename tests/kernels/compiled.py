@@ -31,7 +31,7 @@ BAND = {
     "has_dropout": True,
     "even_features": False,
     "even_depth": True,
-    "tf32": False,
+    "tf32": True,
     "padded_features": 32,
     "padded_depth": 16,
 }
@@ -59,9 +59,11 @@ KERNELS: dict[str, tuple[Any, dict[str, Any]]] = {
     "single backward, dot": (single_query._backward, FLAGS | ROW | {"is_dot": True, "is_step": True}),
     "single backward, step": (single_query._backward, FLAGS | ROW | {"is_step": True}),
     "band": (banded._forward, BAND),
-    "band, short numbers": (banded._forward, BAND | {"tf32": True, "has_dropout": False}),
-    "band, gradients of queries": (banded_gradients._of_queries, BAND | {"writes_bias": True, "zeros": 16}),
-    "band, gradients of keys": (banded_gradients._of_keys, BAND),
+    "band, gradients of queries": (
+        banded_gradients._of_queries,
+        BAND | {"writes_bias": True, "zeros": 16, "has_dropout": False},
+    ),
+    "band, gradients of keys": (banded_gradients._of_keys, BAND | {"has_dropout": False}),
     "single, keys of all steps": (single_query._of_keys, {"block": 16, "block_features": 32}),
 }
 CALLERS = re.compile(  # tensors in the dtype of the caller; all others are float32
@@ -73,16 +75,6 @@ NUMBERS = re.compile(
 )
 KNOWN = dict.fromkeys(("lengths", "starts", "seed", "chosen"), "*i64") | {"allowed": "*u8"}
 KNOWN |= dict.fromkeys(("dropout", "scale", "bias_scale", "kept_scale"), "fp32")
-    "lengths": "*i64",
-    "starts": "*i64",
-    "seed": "*i64",
-    "bias_scale": "fp32",
-    "kept_scale": "fp32",
-    "allowed": "*u8",
-    "dropout": "fp32",
-    "scale": "fp32",
-    "chosen": "*i64",
-}
 
 
 def signature(kernel: Any, constants: dict[str, Any], dtype: str) -> dict[str, str]:
@@ -112,8 +104,15 @@ def build(name: str, more: dict[str, Any], capability: int, dtype: str) -> Any:
     return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
 
 
-@pytest.mark.parametrize(("capability", "dtype"), [(80, "fp16"), (90, "fp32"), (90, "bf16")])
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(
+    ("name", "capability", "dtype"),
+    [
+        (name, capability, dtype)
+        for name in KERNELS
+        for capability, dtype in [(80, "fp16"), (90, "fp32"), (90, "bf16")]
+        if capability == 90 or not name.startswith("band")  # which take long, and are cut for Hopper
+    ],
+)
 def test_compiles(name: str, capability: int, dtype: str) -> None:
     built = build(name, {}, capability, dtype)
     assert built.asm["cubin"]
@@ -121,7 +120,7 @@ def test_compiles(name: str, capability: int, dtype: str) -> None:
     assert built.metadata.shared < (163 if capability == 80 else 227) * 1024
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", [name for name in KERNELS if not name.startswith("band, ")])
 def test_compiles_where_sizes_are_one(name: str) -> None:
     """Triton takes a size of one for a constant, which has fewer methods than a number."""
     sizes = re.compile(r"tiles(_\w+)?|num_keys|num_walk|items|splits|several|depth|features|groups|width")
