@@ -104,6 +104,7 @@ class MultiHead(nn.Module):
         self._check("query", query, self.to_query)
         self._check_source(keys, cache, earlier)
         if earlier is not None:
+            earlier, query = _as_projected(earlier), _as_projected(query)
             keys = torch.cat([earlier, query], -2)
         query_heads = _split(self.to_query(query), self.num_heads)  # [*b h q d]
         key_heads: Tensor | Prepared
@@ -231,6 +232,14 @@ class MultiHead(nn.Module):
         """Width and heads."""
         groups = f", num_key_heads={self.num_key_heads}" if self.num_key_heads != self.num_heads else ""
         return f"{self.dim}, num_heads={self.num_heads}{groups}"
+
+
+def _as_projected(x: Tensor) -> Tensor:
+    """`x` in the type that autocast would give it in each of several projections: one copy serves them all."""
+    kind = x.device.type
+    if x.dtype != torch.float32 or kind == "meta" or not torch.is_autocast_enabled(kind):
+        return x
+    return x.to(torch.get_autocast_dtype(kind))
 
 
 def _split(x: Tensor, heads: int) -> Tensor:

@@ -252,12 +252,13 @@ class Relative(nn.Module):
         distance = torch.arange(num_keys - 1, nearest - 1, -1, device=query.device, dtype=dtype)  # k−1 … nearest
         table = sinusoid(distance, self.dim).to(query.dtype)
         projected = self.to_keys(table).unflatten(-1, (num_heads, head_dim)).transpose(-2, -3)  # [h w d]
-        asking, scaled = query + self.content, (query + self.place) * head_dim**-0.5
+        projected = projected * head_dim**-0.5
         if self.wide:
-            by_distance = _for_all_items(product, scaled, projected)
-        else:  # below autocast the sums above are float32
-            asking, scaled, projected = (x.to(query.dtype) for x in (asking, scaled, projected))
-            by_distance = _for_all_items(lambda left, right: left @ right.mT, scaled, projected)
+            asking, by_distance = query + self.content, _for_all_items(product, query + self.place, projected)
+        else:  # below autocast u, v and the product by a number are float32
+            content, place, projected = (x.to(query.dtype) for x in (self.content, self.place, projected))
+            asking = query + content
+            by_distance = _for_all_items(lambda left, right: left @ right.mT, query + place, projected)
         return Positioned(asking, keys, relative_shift(by_distance, num_keys) if shifted else by_distance)
 
 

@@ -189,7 +189,8 @@ class TransformerXL(LanguageModel):
         for number, layer in enumerate(self._layers()):
             inputs.append(hidden.detach())
             hidden = layer(hidden, None if empty or size == 0 else cells[:, number], mask)
-        after = torch.cat([cells, torch.stack(inputs, 1)], 2)[:, :, length:]  # the last m of m + t
+        recent = torch.stack([cell[:, max(0, length - size) :] for cell in inputs], 1)
+        after = recent if length >= size else torch.cat([cells[:, :, length:], recent], 2)  # the last m of m + t
         written = F.pad(state.written, (0, length), value=True)[:, length:]
         return self.last_norm(hidden), Remembered(after.to(state.cells.dtype), written)
 
