@@ -45,6 +45,10 @@ def test_keys_before_the_start_are_not_seen() -> None:
     assert torch.equal(both.dense(2, 3), band.dense(2, 3))
     assert band.dense(2, 3) is band.dense(2, 3)  # layers share it
     assert band.dense(1, 3).shape == (2, 1, 3)
+    with torch.inference_mode():
+        frozen = band.dense(2, 3)
+    assert frozen.is_inference()
+    assert not band.dense(2, 3).is_inference()  # which a gradient could not be made from
 
 
 def test_lengths_of_padding() -> None:
@@ -56,7 +60,7 @@ def test_lengths_of_padding() -> None:
         band.lengths(2, torch.device("cpu"))
 
 
-@pytest.mark.parametrize("wrong", [{"before": -1}, {"after": -2}, {"block": 0}])
+@pytest.mark.parametrize("wrong", [{"before": -1}, {"after": -2}, {"block_size": 0}])
 def test_wrong_numbers(wrong: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match="a band of keys: got before="):
         Band(**wrong)

@@ -206,6 +206,30 @@ def test_the_operation_is_known_to_torch() -> None:
     torch.library.opcheck(torch.ops.regard.banded_forward, arguments)
 
 
+@pytest.mark.skipif(INTERPRETED, reason="only a GPU captures graphs")
+def test_a_captured_pass_draws_new_noise_each_time() -> None:
+    torch.manual_seed(10)
+    tensors = [x.requires_grad_() for x in sides(2, 2, 70, 130, 64, 64, width=130, dtype=torch.bfloat16)]
+
+    def run() -> list[Tensor]:
+        context, _ = fused_banded(*tensors[:3], by_distance=tensors[3], after=0, dropout=0.3)
+        return [context, *torch.autograd.grad(context.float().square().sum(), tensors)]
+
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        run()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        results = run()
+    contexts = []
+    for _ in range(2):
+        graph.replay()
+        contexts.append(results[0].clone())
+        assert all(x.isfinite().all() and x.any() for x in results)
+    assert not torch.equal(*contexts)
+
+
 # ── behind attention ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -253,6 +277,17 @@ def test_a_layer_with_relative_positions_and_its_trace(causal: bool) -> None:
     for mine, right in zip(*runs, strict=True):
         assert_close(mine, right, rtol=1e-4, atol=1e-4)  # that of keys' biases is 0, but for rounding
     assert_close(*seen, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_a_compiled_layer_gives_the_same() -> None:
+    torch.manual_seed(11)
+    layer = MultiHead(8, num_heads=1, position=Relative(1, 8, causal=True), impl="banded").to(DEVICE)
+    x, runs = torch.randn(1, 5, 8, device=DEVICE), []
+    for call in (layer, torch.compile(layer, backend="aot_eager", fullgraph=True)):
+        runs.append(results_of(layer, call(x, mask=Mask.causal()).context))
+    for mine, right in zip(*runs, strict=True):
+        assert_close(mine, right, rtol=1e-5, atol=1e-5)
 
 
 def test_local_blocks_are_one_band() -> None:

@@ -174,7 +174,7 @@ def banded(
         bias_scale=1.0 / align.temperature,
         before=band.before,
         after=band.after,
-        block=band.block,
+        block=band.block_size,
         starts=starts,
         lengths=lengths,
         dropout=dropout,

@@ -70,7 +70,7 @@ class Local1D(Local):
 
     def mask(self) -> Mask:
         """The rule as a mask."""
-        return Band(before=self.memory, after=0, block=self.block)
+        return Band(before=self.memory, after=0, block_size=self.block)
 
     def visible(self, place: int) -> slice:
         """The places that a place sees, itself last."""

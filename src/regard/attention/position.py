@@ -266,4 +266,4 @@ def _for_all_items(multiply: Callable[[Tensor, Tensor], Tensor], query: Tensor, 
     """[*b h q d] and [h w d] → [*b h q w] by one product for each head: `projected` is not repeated for each item."""
     by_head = query.movedim(-3, 0)  # [h *b q d]
     made = multiply(by_head.reshape(len(by_head), -1, query.shape[-1]), projected)
-    return made.unflatten(1, by_head.shape[1:-1]).movedim(0, -3)
+    return made.reshape(*by_head.shape[:-1], made.shape[-1]).movedim(0, -3)

@@ -177,7 +177,9 @@ def _backward_op(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     room = _gradients(query, keys, values, by_distance, writes_bias)
     if context.numel() == 0 or keys.shape[2] == 0:
-        return tuple(x.zero_() for x in room)
+        for gradient in room:
+            gradient.zero_()
+        return room
     band = band_of(query.shape[2], keys.shape[2], before, after, block)
     banded_gradients.backward(
         grad, query, keys, values, by_distance, context, log_sum, starts, lengths, seed, band,
