@@ -1,10 +1,10 @@
-"""Times sizes of tiles for the kernels over a band of keys, on a GPU: what src/regard/kernels/band_tiles.py has a table of.
+"""Times sizes of tiles for the kernels over a band of keys, on a GPU: for the table of kernels/band_tiles.py.
 
     python tools/tune_band.py                       # all cases and kernels in bfloat16, the five quickest tiles of each
     python tools/tune_band.py --case local --kernel forward --dtype float32
 
-Cases are those of benchmarks/transformer_xl_gpu.py and benchmarks/local_gpu.py. Each kernel is timed as a captured graph,
-so without the cost of its launch; the two kernels of the backward pass run together, and one of them changes.
+Cases are those of benchmarks/transformer_xl_gpu.py and benchmarks/local_gpu.py. Each kernel is timed as a captured
+graph, so without the cost of its launch; the two kernels of the backward pass run together, and one of them changes.
 """
 
 import argparse
@@ -19,9 +19,8 @@ from torch import Tensor
 from regard.kernels.band_tiles import TILES, Tile
 from regard.kernels.banded import fused_banded
 
-CASES: dict[
-    str, tuple[tuple[int, int, int, int, int], bool, dict[str, Any]]
-] = {  # sizes, whether with a bias, the band
+# Batch, heads, queries, keys and width; whether there is a bias; the band.
+CASES: dict[str, tuple[tuple[int, int, int, int, int], bool, dict[str, Any]]] = {
     "bytes": ((32, 8, 256, 512, 64), True, {"after": 0}),
     "words": ((32, 8, 72, 144, 48), True, {"after": 0}),
     "local": ((1, 8, 16_384, 16_384, 64), False, {"before": 256, "after": 0, "block": 256}),
