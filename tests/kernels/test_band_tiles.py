@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from regard.kernels import band_tiles
 from regard.kernels.band_tiles import TILES, band_of, shifted_strides, tile_of
 from regard.kernels.derivatives import by_key, visible_band
 
@@ -34,3 +35,10 @@ def test_tiles_are_powers_of_two_and_not_longer_than_what_is_there() -> None:
         small, large = tile_of(kernel, few, few, few, None), tile_of(kernel, many, many, many, many)
         assert max(small[:2]) <= 32
         assert small[0] <= large[0] <= 128
+
+
+def test_chips_with_little_shared_memory_have_smaller_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = torch.device("cuda")
+    for capability, expected in (((8, 0), True), ((8, 9), False), ((9, 0), True), ((12, 0), False)):
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _, capability=capability: capability)
+        assert band_tiles._is_roomy.__wrapped__(here) is expected

@@ -19,7 +19,6 @@ from torch import Tensor
 from regard.kernels.arithmetic import dot
 from regard.kernels.launch import INTERPRETED, jit, power_of_two, tl
 
-ROOMY = 160 << 10  # bytes of shared memory, as in Ampere's and Hopper's large chips: the table is for these
 BITS = tl.constexpr(1.4426950408889634)  # exp(x) = 2^(x · log2 e)
 
 
@@ -151,16 +150,17 @@ def tile_of(kernel: str, query: Tensor, keys: Tensor, values: Tensor, bias: Tens
     width = 64 if max(query.shape[-1], values.shape[-1]) <= 64 else 128
     kind = "half" if query.dtype != torch.float32 else "tf32" if allows_tf32(query) else "float32"
     tile = TILES[kernel, kind, width][bias is not None]
-    if query.is_cuda and _shared_memory(query.device) < ROOMY:
+    if query.is_cuda and not _is_roomy(query.device):
         tile = Tile(min(tile.queries, 64), min(tile.keys, 32), 4, 1)
     most_queries, most_keys = (power_of_two(x.shape[-2], 16) for x in (query, keys))
     return tile._replace(queries=min(tile.queries, most_queries), keys=min(tile.keys, most_keys))
 
 
 @cache
-def _shared_memory(device: torch.device) -> int:
-    """Bytes of shared memory that a program may have."""
-    return int(getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", 0))
+def _is_roomy(device: torch.device) -> bool:
+    """Whether a program may have 163 KiB of shared memory or more; chips that are not for servers have 99."""
+    major, minor = torch.cuda.get_device_capability(device)
+    return major in (9, 10) or (major, minor) == (8, 0)
 
 
 class Band(NamedTuple):
