@@ -3,12 +3,14 @@
     python benchmarks/local_gpu.py
     python benchmarks/local_gpu.py --check        # only compares, at small sizes; on a CPU too
 
-Both ways attend from the same queries to the same keys and values, [1, 8 heads, 16,384, 64] in bfloat16, with query and
+All ways attend from the same queries to the same keys and values, [1, 8 heads, 16,384, 64] in bfloat16, with query and
 memory blocks of 256: `dense mask` hands the boolean mask [16,384, 16,384] to torch's scaled_dot_product_attention, and
 is not charged for making it; `blocks` gathers blocks and attends in each of them (regard.attention.Local1D), the
-gathering included. They take turns in one run, forward, and forward and backward. Beside them is full causal attention,
-which has no local blocks, but needs no mask either. Before anything is timed, outputs and gradients of both ways, in
-one dimension and in two, are compared with the mask in float64: see gate.py. Rows are added to results/local_gpu.csv.
+gathering included; `band` is the kernel over a band of keys, which visits only what is seen. They take turns in one
+run, forward, and forward and backward. Beside them is full causal attention, which has no local blocks, but needs no
+mask either. Before anything is timed, outputs and gradients of all ways, in one dimension and in two, are compared with
+the mask in float64: see gate.py. With TRITON_INTERPRET=1 `band` is compared on a CPU too. Rows are added to
+results/local_gpu.csv.
 """
 
 import statistics
@@ -20,7 +22,8 @@ from gate import Results, describe, gate_then_time, judge_results
 from timing import peak_memory, side_by_side
 from torch import Tensor
 
-from regard.attention import Local, Local1D, Local2D, Mask, attend
+from regard.attention import Band, Local, Local1D, Local2D, Mask, attend
+from regard.kernels import reasons_against_triton
 
 HEADS, DIM = 8, 64
 PLACES, BLOCK = 16_384, 256
@@ -41,12 +44,16 @@ def causal(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
 
 
 def ways(local: Local, places: int, device: torch.device) -> dict[str, Way]:
-    """The two ways to the same context; the mask is made once, here."""
-    allowed = local.mask().dense(places, places, device=device)
-    return {
+    """The ways to the same context; the mask is made once, here."""
+    mask = local.mask()
+    allowed = mask.dense(places, places, device=device)
+    made: dict[str, Way] = {
         "dense mask": lambda q, k, v: F.scaled_dot_product_attention(q, k, v, attn_mask=allowed),
         "blocks": lambda q, k, v: local.attend(q, k, v, causal),
     }
+    if isinstance(mask, Band) and not reasons_against_triton(device):
+        made["band"] = lambda q, k, v: attend(q, k, v, mask=mask, need_weights=False, impl="banded").context
+    return made
 
 
 def results(way: Way, inputs: list[Tensor], wanted: Tensor) -> Results:
@@ -68,7 +75,7 @@ def locals_here(places: int, block: int) -> dict[str, Local]:
 
 
 def gate(device: torch.device, *, small: bool) -> dict[str, str]:
-    """Both ways against the mask in float64; what is refused."""
+    """All ways against the mask in float64; what is refused."""
     places, block = SMALL if small else MIDDLE
     wanted = torch.randn(1, HEADS, places, DIM, generator=torch.Generator().manual_seed(1)).to(device)
     dtype, rounding = (torch.float32, 2.0**-23) if device.type == "cpu" else (torch.bfloat16, 2.0**-7)

@@ -7,9 +7,11 @@ Sizes of the recipes: words (16 layers of 384, 32 streams, segments and memories
 512, 32 streams, 256 and 256); forward, backward, clipping and Adam, without dropout. `published_forward` is written
 from the equations in the way that the published PyTorch program goes about it: time comes first, one product makes
 queries, keys and values of memory and segment, both terms of the scores are written out as [q k b h], shifted by a
-copy, masked and normalised. Ours gives the position term to torch's fused kernel as a bias. Before anything is timed,
-logits and gradients of every way, before clipping, are compared with the published way in float64: see gate.py. A way
-that is refused has no row, and the program ends with status 1. Rows are added to results/transformer_xl_gpu.csv.
+copy, masked and normalised. `ours, shifted` gives the position term, shifted, to torch's fused kernel as a bias; `ours`
+is the kernel over a band of keys, which reads it by distance. Before anything is timed, logits and gradients of every
+way, before clipping, are compared with the published way in float64: see gate.py. With TRITON_INTERPRET=1 `ours` is
+compared on a CPU too. A way that is refused has no row, and the program ends with status 1. Rows are added to
+results/transformer_xl_gpu.csv.
 """
 
 import math
@@ -27,6 +29,7 @@ from torch import Tensor
 from updates import Updates
 
 from regard.data import StreamBatch
+from regard.kernels import reasons_against_triton
 from regard.models import Continued, TransformerXL, TransformerXLConfig
 from regard.models.transformer_xl import Remembered, TransformerXLLayer
 from regard.tasks import LanguageModelling, LanguageModellingConfig
@@ -37,11 +40,13 @@ BYTES = TransformerXLConfig(205, dim=512, num_heads=8, hidden_dim=2048, layers=1
 SMALL = TransformerXLConfig(30, dim=24, num_heads=3, hidden_dim=20, layers=2, memory=9, dropout=0.0)
 CASES = {"words": (WORDS, 32, 72), "bytes": (BYTES, 32, 256)}
 PRECISIONS = ("tf32", "bfloat16")
-WAYS = {  # whether it is the published way, and whether it is captured
-    "published": (True, False),
-    "published, captured": (True, True),
-    "ours": (False, False),
-    "ours, captured": (False, True),
+WAYS = {  # the implementation of attention, or "published"; and whether it is captured
+    "published": ("published", False),
+    "published, captured": ("published", True),
+    "ours, shifted": ("sdpa", False),
+    "ours, shifted, captured": ("sdpa", True),
+    "ours": ("banded", False),
+    "ours, captured": ("banded", True),
 }
 ROUNDING = {("tf32", "cuda"): 2.0**-10, ("tf32", "cpu"): 2.0**-23}  # between neighbouring numbers; bfloat16 has 2⁻⁷
 
@@ -115,8 +120,9 @@ class Case:
         self.start = model.state_dict()
         self.cells = torch.randn(model.initial_state(streams).cells.shape)
 
-    def updates(self, *, published: bool, settings: Train, exact: bool = False, nudged: int | None = None) -> Updates:
+    def updates(self, *, impl: str, settings: Train, exact: bool = False, nudged: int | None = None) -> Updates:
         """The updates of one way, from the common start and with a full memory."""
+        published = impl == "published"
         narrow = settings.precision == "bfloat16" and not published
         model = TransformerXL(replace(self.config, wide=not narrow))
         model.load_state_dict(self.start)
@@ -124,6 +130,8 @@ class Case:
             nudge(model, nudged, 2.0**-12)  # up to 2⁻⁸, by which bfloat16 rounds
         if published:
             model.forward = MethodType(published_forward, model)  # type: ignore[method-assign]
+        for layer in model.layers if not published else ():
+            layer.inner.attention.impl = impl
         model = model.double() if exact else model
         cells = self.cells.to(self.device, torch.float64 if exact else torch.float32)
         full = Remembered(cells, torch.ones(cells.shape[0], cells.shape[2], dtype=torch.bool, device=self.device))
@@ -132,9 +140,9 @@ class Case:
         task.load_carried({f"state_{number}": leaf.clone() for number, leaf in enumerate(full)})
         return Updates(model, task, settings, self.device)
 
-    def results(self, *, published: bool, settings: Train, exact: bool = False, nudged: int | None = None) -> Results:
+    def results(self, *, impl: str, settings: Train, exact: bool = False, nudged: int | None = None) -> Results:
         """Logits and gradients of the first update."""
-        run = self.updates(published=published, settings=replace(settings, clip=None), exact=exact, nudged=nudged)
+        run = self.updates(impl=impl, settings=replace(settings, clip=None), exact=exact, nudged=nudged)
         batch = next(batches(*self.sizes))
         half = settings.precision == "bfloat16"
         with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16, enabled=half):
@@ -148,15 +156,16 @@ class Case:
         In bfloat16 float64 is also run from weights that are off by the rounding of bfloat16: a rectified unit near
         zero may be on in one way and off in another, and neither is wrong.
         """
-        exact = self.results(published=True, settings=Train(lr=1e-4), exact=True)
-        eager = self.results(published=True, settings=settings_of(precision, captured=False))
+        exact = self.results(impl="published", settings=Train(lr=1e-4), exact=True)
+        eager = self.results(impl="published", settings=settings_of(precision, captured=False))
         ways = {
-            way: self.results(published=published, settings=settings_of(precision, captured=captured))
-            for way, (published, captured) in WAYS.items()
-            if not captured or self.device.type == "cuda"
+            way: self.results(impl=impl, settings=settings_of(precision, captured=captured))
+            for way, (impl, captured) in WAYS.items()
+            if not (captured and self.device.type == "cpu")
+            and not (impl == "banded" and reasons_against_triton(self.device))
         }
         seeds = range(NUDGES) if precision == "bfloat16" else ()
-        nudged = [self.results(published=True, settings=Train(lr=1e-4), exact=True, nudged=seed) for seed in seeds]
+        nudged = [self.results(impl="published", settings=Train(lr=1e-4), exact=True, nudged=seed) for seed in seeds]
         rounding = ROUNDING.get((precision, self.device.type), 2.0**-7)
         errors, refused = judge_results(ways, eager=eager, exact=exact, nudged=nudged, rounding=rounding)
         print(describe(errors), flush=True)
@@ -188,8 +197,8 @@ def measure(case: Case, name: str, precision: Any, ways: list[str]) -> None:
     """Time the updates of these ways side by side, and write a row for each."""
     steps = {}
     for way in ways:
-        published, captured = WAYS[way]
-        run = case.updates(published=published, settings=settings_of(precision, captured=captured))
+        impl, captured = WAYS[way]
+        run = case.updates(impl=impl, settings=settings_of(precision, captured=captured))
         source = batches(*case.sizes)
         steps[way] = lambda run=run, source=source: run.update(next(source).to(case.device))  # type: ignore[misc]
     seconds = side_by_side(steps, rounds=30)

@@ -344,9 +344,9 @@ def test_transformer_xl_and_the_published_way_agree(load: Load) -> None:
     benchmark, gate = load("transformer_xl_gpu"), load("gate")
     case = benchmark.Case(benchmark.SMALL, 4, 8, torch.device("cpu"))
     assert case.gate("tf32") == {}
-    exact = case.results(published=True, settings=benchmark.Train(lr=1e-4), exact=True)
+    exact = case.results(impl="published", settings=benchmark.Train(lr=1e-4), exact=True)
     case.start = {name: 1.01 * tensor if "position" in name else tensor for name, tensor in case.start.items()}
-    other = case.results(published=False, settings=benchmark.settings_of("tf32", captured=False))
+    other = case.results(impl="sdpa", settings=benchmark.settings_of("tf32", captured=False))
     with pytest.raises(gate.WrongResult):
         gate.check_results({"other": other}, eager=exact, exact=exact)
 

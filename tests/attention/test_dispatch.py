@@ -10,6 +10,8 @@ from regard.attention import (
     IMPLEMENTATIONS,
     Attention,
     Call,
+    Local1D,
+    Mask,
     MultiHead,
     attend,
     dispatch,
@@ -18,6 +20,7 @@ from regard.attention import (
     trace,
 )
 from regard.base import ConfigError, ImplementationUnavailable, RegardError
+from regard.kernels import limits
 from regard.score import Additive, Concat, Cosine, Dot, General, GraphAdditive, Projected, ScaledDot
 
 DOT = "score=Additive is not a dot product of transformed queries and keys"
@@ -289,3 +292,41 @@ def test_over_edges_the_kernel_is_for_halves_on_a_gpu() -> None:
         dispatch.choose_over_edges("sdpa", halves, Softmax(), here, gradient=False)
     with pytest.raises(ImplementationUnavailable, match=r"cannot run over edges here: .*device is cpu, not cuda"):
         dispatch.choose_over_edges("triton", halves, Softmax(), here, gradient=False)
+
+
+def test_a_band_on_a_gpu_goes_to_its_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "HAS_TRITON", True)
+    states, by_distance = torch.empty(2, 4, 8), torch.empty(2, 4, 4)
+    call = Call("cuda", states, states, keys=states)
+    dense = Mask.of(torch.ones(4, 4, dtype=torch.bool))
+    for changes, expected in (
+        ({}, "sdpa"),
+        ({"mask": Mask.causal()}, "sdpa"),  # for which torch needs no tensor
+        ({"mask": Mask.window(2)}, "banded"),
+        ({"mask": Mask.window(2) & Mask.padding([1, 2])}, "banded"),
+        ({"mask": Local1D(2, 2).mask()}, "banded"),
+        ({"mask": Mask.causal(), "by_distance": by_distance}, "banded"),
+        ({"by_distance": by_distance}, "sdpa"),  # it has no columns for later keys
+        ({"mask": dense, "by_distance": by_distance}, "sdpa"),
+        ({"mask": Mask.window(2), "bias": True}, "sdpa"),
+        ({"mask": Mask.window(2), "device": "cpu"}, "sdpa"),
+        ({"mask": Mask.window(2), "query": torch.empty(2, 4, 200)}, "sdpa"),
+        ({"mask": Mask.window(2), "values": states.double()}, "sdpa"),
+    ):
+        chosen = dispatch.choose("auto", ScaledDot(), Softmax(), call._replace(**changes), gradient=False)
+        assert chosen == expected, changes
+        assert dispatch.choose("auto", ScaledDot(), Softmax(), call._replace(**changes), gradient=True) == "reference"
+
+
+def test_a_band_is_refused_with_every_reason() -> None:
+    dense = Mask.of(torch.ones(4, 4, dtype=torch.bool))
+    reasons = reasons_against("banded", Additive(2, 2, 2), Entmax(), Call("meta", bias=True, mask=dense))
+    assert reasons[:2] == [DOT, ALIGN]
+    assert reasons[-2:] == [
+        "the kernel over a band takes no bias but that of Relative",
+        "the mask is not a band of keys",
+    ]
+    later = Call("meta", torch.empty(4, 2), torch.empty(4, 2), by_distance=torch.empty(4, 4))
+    assert reasons_against("banded", Dot(), Softmax(), later)[-1] == (
+        "the mask shows later keys, whose bias was not computed"
+    )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from regard.kernels import dot_weights, edges, gradients, single_query, tiled, unit
+from regard.kernels import banded, banded_gradients, dot_weights, edges, gradients, single_query, tiled, unit
 
 FLAGS = {"has_lengths": True, "has_window": True, "has_allowed": True, "has_dropout": True}
 TILE = {"block_q": 16, "block_k": 32}  # small ones, for time
@@ -24,6 +24,18 @@ ROWS = {
     "padded_splits": 2,
 }
 EDGES = {"has_dropout": True, "block": 16, "padded": 32}
+BAND = {
+    **TILE,
+    "has_bias": True,
+    "has_starts": True,
+    "has_lengths": True,
+    "has_dropout": True,
+    "even_features": False,
+    "even_depth": True,
+    "tf32": True,
+    "padded_features": 32,
+    "padded_depth": 16,
+}
 KERNELS: dict[str, tuple[Any, dict[str, Any]]] = {
     "raise": (tiled._raise, {"is_query": True, "block": 16, "padded_features": 32}),
     "raise again": (gradients._raise, {"block": 16, "padded_features": 32}),
@@ -50,27 +62,35 @@ KERNELS: dict[str, tuple[Any, dict[str, Any]]] = {
     "edges forward": (edges._forward, EDGES),
     "edges backward, targets": (edges._backward_targets, EDGES),
     "edges backward, sources": (edges._backward_sources, EDGES),
+    "band": (banded._forward, BAND),
+    "band, gradients of queries": (
+        banded_gradients._of_queries,
+        BAND | {"writes_bias": True, "zeros": 16, "has_dropout": False},
+    ),
+    "band, gradients of keys": (banded_gradients._of_keys, BAND | {"has_dropout": False}),
     "single, keys of all steps": (single_query._of_keys, {"block": 16, "block_features": 32}),
 }
 CALLERS = re.compile(  # tensors in the dtype of the caller; all others are float32
-    r"query|queries|keys|values|v|context|raw|raw_own|raw_walk|weighted|grad_context|x|grad|out|weights|grad_query|grad_keys|grad_values"
+    r"query|queries|keys|values|v|context|raw|raw_own|raw_walk|weighted|grad_context|x|grad|out|weights|grad_query|grad_keys|grad_values|bias|grad_bias"
 )
 NUMBERS = re.compile(
     r"(stride|step|num|tiles|first|padded)_\w+|tiles|features|own_features|groups|depth|before|after|shift|behind|ahead"
-    r"|splits|items|width|several"
+    r"|splits|items|width|several|heads|block|lift"
 )
-KNOWN = {"lengths": "*i64", "seed": "*i64", "allowed": "*u8", "dropout": "fp32", "scale": "fp32", "chosen": "*i64"}
-KNOWN |= {"order": "*i32", "sources": "*i32", "targets": "*i32", "starts": "*i32", "slope": "fp32"}  # of edges
+KNOWN = dict.fromkeys(("lengths", "starts", "seed", "chosen"), "*i64") | {"allowed": "*u8"}
+KNOWN |= dict.fromkeys(("dropout", "scale", "bias_scale", "kept_scale"), "fp32")
+OF_EDGES = {**dict.fromkeys(("order", "sources", "targets", "starts"), "*i32"), "slope": "fp32"}
 
 
 def signature(kernel: Any, constants: dict[str, Any], dtype: str) -> dict[str, str]:
     """A type for each argument, in the order of the kernel."""
+    known = KNOWN | OF_EDGES if "order" in kernel.arg_names or "sources" in kernel.arg_names else KNOWN
 
     def kind(name: str) -> str:
         if name in constants:
             return "constexpr"
-        if name in KNOWN:
-            return KNOWN[name]
+        if name in known:
+            return known[name]
         if NUMBERS.fullmatch(name):
             return "i32"
         return f"*{dtype}" if CALLERS.fullmatch(name) else "*fp32"
@@ -86,12 +106,18 @@ def build(name: str, more: dict[str, Any], capability: int, dtype: str) -> Any:
     kernel, constants = KERNELS[name]
     constants = constants | more
     source = ASTSource(fn=kernel, signature=signature(kernel, constants, dtype), constexprs=constants)
-    options = {"num_warps": 4, "num_stages": 1}
+    options = {"num_warps": 4, "num_stages": 2 if name.startswith("band") else 1}
     return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
 
 
-@pytest.mark.parametrize(("capability", "dtype"), [(80, "fp16"), (90, "fp32"), (90, "bf16")])
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(
+    ("name", "capability", "dtype"),
+    [
+        pytest.param(name, capability, dtype, marks=[pytest.mark.slow] * (name.startswith("band") and dtype != "fp32"))
+        for name in KERNELS
+        for capability, dtype in [(80, "fp16"), (90, "fp32"), (90, "bf16")]
+    ],
+)
 def test_compiles(name: str, capability: int, dtype: str) -> None:
     built = build(name, {}, capability, dtype)
     assert built.asm["cubin"]
@@ -99,7 +125,9 @@ def test_compiles(name: str, capability: int, dtype: str) -> None:
     assert built.metadata.shared < (163 if capability == 80 else 227) * 1024
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * name.startswith("band")) for name in KERNELS]
+)
 def test_compiles_where_sizes_are_one(name: str) -> None:
     """Triton takes a size of one for a constant, which has fewer methods than a number."""
     sizes = re.compile(r"tiles(_\w+)?|num_keys|num_walk|items|splits|several|depth|features|groups|width")

@@ -6,7 +6,7 @@ import triton.language as tl
 from torch import Tensor
 
 from regard.kernels.arithmetic import dot, precise_exp, signed_falling, signed_tanh, within
-from regard.kernels.dropout import kept
+from regard.kernels.dropout import kept, kept_turned
 
 
 @triton.jit
@@ -23,6 +23,13 @@ def _product(left, right, out, size: tl.constexpr):
     rows, columns = tl.arange(0, size)[:, None], tl.arange(0, size)[None, :]
     place = rows * size + columns
     tl.store(out + place, dot(tl.load(left + place), tl.load(right + place)))
+
+
+@triton.jit
+def _kept_turned(seed, out, item, dropout, size: tl.constexpr):
+    rows, columns = tl.arange(0, size), tl.arange(0, size)
+    keep = kept_turned(seed, item, rows, columns, dropout)
+    tl.store(out + rows[None, :] * size + columns[:, None], keep.to(tl.int32))
 
 
 @triton.jit
@@ -62,5 +69,8 @@ def test_dropout_depends_on_seed_and_place() -> None:
     assert torch.equal(_noise(7, 3, 0.3), first)
     assert not torch.equal(_noise(8, 3, 0.3), first)
     assert not torch.equal(_noise(7, 4, 0.3), first)
+    turned = torch.empty_like(first)
+    _kept_turned[(1,)](torch.tensor([7]), turned, 3, 0.3, size=32)
+    assert torch.equal(turned, first)
     assert 0.6 < first.float().mean() < 0.8  # seven standard deviations of 1,024 draws
     assert (_noise(7, 3, 0.6) <= first).all()  # the same noise: what survives more dropout survives less

@@ -7,7 +7,7 @@ from regard.kernels.tiled import blocks
 
 
 def test_every_kernel_compiles() -> None:
-    child.run("compiled.py", interpret=False)
+    child.run("compiled.py", interpret=False, slow=False)
 
 
 @pytest.mark.parametrize("sizes", [(2, 1, 1, 1), (40, 700, 100, 80), (512, 512, 256, 256)])

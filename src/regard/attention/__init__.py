@@ -1,6 +1,7 @@
 """Attention: score → align → context, with masks, positions, heads and the trace."""
 
 from regard.attention.attention import Attention, attend
+from regard.attention.band import Band
 from regard.attention.dispatch import IMPLEMENTATIONS, Call, reasons_against
 from regard.attention.edges import EdgeAttention, attend_edges
 from regard.attention.head_effects import HeadEffects, head_effects
@@ -40,6 +41,7 @@ __all__ = [
     "ALiBi",
     "Attention",
     "AttentionOutput",
+    "Band",
     "Cache",
     "Call",
     "Change",

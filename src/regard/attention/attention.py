@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from regard.align import Align, Alignment, Softmax
 from regard.attention.checks import check_call, check_callable, check_dropout, check_pairs, key_tensor
 from regard.attention.dispatch import Call, check_impl, choose
-from regard.attention.fused import additive, broadcast, refuse_gradient, sdpa
+from regard.attention.fused import additive, banded, broadcast, refuse_gradient, sdpa
 from regard.attention.mask import Mask, as_mask, fit
 from regard.attention.output import AttentionOutput, CallOptions
 from regard.attention.tracing import record, watched
@@ -169,11 +169,13 @@ def _run(
     if values.shape[-2] == 0:  # nothing to attend to: every row is empty
         weights = query[..., :0].expand(*lead, -1, -1)
         return AttentionOutput(weights.to(values.dtype) @ values, weights)
-    inputs = query, key_tensor(keys), values, options.bias
-    call = Call(query.device.type, query, values, options.bias is not None)
+    inputs = query, key_tensor(keys), values, options.bias, options.by_distance
+    has_bias = options.bias is not None
+    call = Call(query.device.type, query, values, has_bias, inputs[1], options.mask, options.by_distance)
     way = choose(impl, score, align, call, gradient=need_weights and _has_gradient(*inputs, score))
     if way != "reference" and 0 not in (*lead, query.shape[-2], values.shape[-1]):  # no kernel is needed for nothing
         return _fused(way, query, keys, values, score, align, options, need_weights)
+    options = options.by_key(values.shape[-2])
     if "previous" in getattr(score, "needs", ()) and query.shape[-2] > 1:
         return _row_by_row(query, keys, values, score, align, options)
     return _attend(query, keys, values, score, align, options)
@@ -232,9 +234,14 @@ def _fused(
     """The context by a fused kernel; weights, if asked for, by a second pass."""
     assert isinstance(score, Score)
     assert isinstance(align, Softmax)
-    mask, bias = options.mask, options.bias
     prepared = keys if isinstance(keys, Prepared) else score.prepare(keys)
-    if way == "sdpa":
+    mask, by_distance = options.mask, options.by_distance
+    if need_weights or way != "banded":
+        options = options.by_key(values.shape[-2])
+    bias = options.bias
+    if way == "banded":
+        context = banded(query, prepared, values, score, align, mask, by_distance, options.dropout)
+    elif way == "sdpa":
         context = sdpa(query, prepared, values, score, align, mask, bias, options.dropout)
     else:
         context = additive(way, query, prepared, values, score, align, mask, options.dropout)
@@ -302,7 +309,8 @@ class _LaterWeights(NamedTuple):
     def __call__(self, rows: Sequence[int] | None, heads: Sequence[int] | None) -> Tensor:
         """Weights of these rows and heads."""
         bias = self.options.bias
-        bias = bias.reshape(1, -1) if bias is not None and bias.ndim < 2 else bias
+        flat = bias.reshape(1, -1) if bias is not None and bias.ndim < 2 else bias
+        bias = self.options._replace(bias=flat).by_key(self.values.shape[-2]).bias
         return recompute_weights(*self[:5], self.options.mask, bias, rows=rows, heads=heads)
 
 

@@ -5,10 +5,13 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from regard.align import Softmax
+from regard.attention.band import Band, band_of
+from regard.attention.mask import Mask
 from regard.base import ConfigError, ImplementationUnavailable
 from regard.kernels.derivatives import REASON, transformed
 
-IMPLEMENTATIONS = ("auto", "reference", "sdpa", "triton", "blocked")
+IMPLEMENTATIONS = ("auto", "reference", "sdpa", "triton", "blocked", "banded")
+DOTS = ("sdpa", "banded")  # for scores that are products; the others are for sums through tanh
 OVER_EDGES = ("auto", "reference", "triton")
 
 
@@ -19,6 +22,9 @@ class Call(NamedTuple):
     query: Tensor | None = None  # [*b q d]
     values: Tensor | None = None  # [*b k v]
     bias: bool = False
+    keys: Tensor | None = None  # [*b k d]
+    mask: Mask | None = None
+    by_distance: Tensor | None = None  # [*b q w], see CallOptions
 
 
 def check_impl(impl: str) -> str:
@@ -37,16 +43,18 @@ def check_impl_over_edges(impl: str) -> None:
 def reasons_against(impl: str, score: Any, align: Any, call: Call) -> list[str]:
     """Every reason why a fused implementation cannot do this; empty if it can."""
     reasons = []
-    if impl == "sdpa" and not getattr(score, "is_dot", False):
+    if impl in DOTS and not getattr(score, "is_dot", False):
         reasons.append(f"score={_name(score)} is not a dot product of transformed queries and keys")
-    if impl != "sdpa" and not getattr(score, "is_additive", False):
+    if impl not in DOTS and not getattr(score, "is_additive", False):
         reasons.append(f"score={_name(score)} is not additive, vᵀ tanh(q + k)")
     if type(align) is not Softmax:
         reasons.append(f"align={_name(align)} is not Softmax")
-    if impl != "sdpa" and call.bias:
+    if impl not in DOTS and call.bias:
         reasons.append("the additive kernels take no bias")
     if impl == "triton":
         reasons += _against_triton(score, call)
+    if impl == "banded":
+        reasons += _against_banded(call)
     if call.query is not None and call.query.shape[-1] == 0:
         reasons.append("the query has no width")
     if transformed():
@@ -103,7 +111,8 @@ def _fastest(score: Any, align: Any, call: Call) -> str:
     if call.query is not None and call.query.shape[-1] == 0:
         return "reference"
     if getattr(score, "is_dot", False):  # the same questions as above, without making sentences
-        return "sdpa"
+        fits = call.device == "cuda" and _is_banded(call) and not reasons_against("banded", score, align, call)
+        return "banded" if fits else "sdpa"
     if not getattr(score, "is_additive", False) or call.bias:
         return "reference"
     if call.device == "cuda":
@@ -119,6 +128,38 @@ def _pays(score: Any, call: Call) -> bool:
 
     sentences = max(operand.shape[:-2].numel() for operand in (call.query, call.values))
     return pays(sentences, call.query.shape[-2], call.values.shape[-2], score.features)
+
+
+def _is_banded(call: Call) -> bool:
+    """Whether torch's kernel would need a tensor of pairs, and the kernel over a band would not."""
+    if call.by_distance is not None or isinstance(call.mask, Band):
+        return True
+    simple = None if call.mask is None else call.mask.simple()
+    return simple is not None and simple.window is not None
+
+
+def _against_banded(call: Call) -> list[str]:
+    from regard.kernels import reasons_against_triton
+    from regard.kernels.limits import WIDEST_BANDED
+
+    reasons = reasons_against_triton(call.device, call.query, call.keys, call.values, widest=WIDEST_BANDED)
+    if call.query is not None and call.query.shape[-1] > WIDEST_BANDED:
+        reasons.append(f"the query is {call.query.shape[-1]} wide, more than {WIDEST_BANDED}")
+    if call.bias:
+        reasons.append("the kernel over a band takes no bias but that of Relative")
+    band = band_of(call.mask)
+    if band is None:
+        reasons.append("the mask is not a band of keys")
+    elif band.after != 0 and _lacks_later_keys(call):
+        reasons.append("the mask shows later keys, whose bias was not computed")
+    return reasons
+
+
+def _lacks_later_keys(call: Call) -> bool:
+    """Whether the bias by distance has columns for earlier keys only."""
+    if call.by_distance is None or call.values is None:
+        return False
+    return call.by_distance.shape[-1] < call.by_distance.shape[-2] + call.values.shape[-2] - 1
 
 
 def _against_triton(score: Any, call: Call) -> list[str]:

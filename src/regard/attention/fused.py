@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.align import Softmax
+from regard.attention.band import band_of
 from regard.attention.mask import Mask, fit
 from regard.base import RegardError, ShapeError
 from regard.kernels.derivatives import as_fused_kernels_read, plain_dot, with_second_derivative, without_autocast
@@ -139,6 +140,52 @@ def additive(
     kernel = fused_additive if impl == "triton" else blocked_additive
     context, _ = kernel(flat_query, flat_keys, flat_values, v, dropout=dropout, **rules)
     return context.reshape(*lead, num_queries, values.shape[-1])
+
+
+def banded(
+    query: Tensor,
+    prepared: Prepared,
+    values: Tensor,
+    score: Score,
+    align: Softmax,
+    mask: Mask | None,
+    by_distance: Tensor | None,
+    dropout: float,
+) -> Tensor:
+    """The context [*b q v] of a scaled dot product over a band of keys, with a bias for each distance [*b q w]."""
+    from regard.kernels.banded import fused_banded
+
+    band = band_of(mask)
+    assert band is not None
+    form = score.as_dot(query, prepared.keys)
+    lead, num_keys = broadcast(form.query, form.keys, values), values.shape[-2]
+    dtype, four = common_type(form.query, form.keys, values), _four_axes(lead)
+    sides = (x.to(dtype).expand(*lead, -1, -1).reshape(*four, *x.shape[-2:]) for x in (form.query, form.keys, values))
+    if by_distance is not None:
+        by_distance = by_distance.expand(*lead, -1, -1).reshape(*four, *by_distance.shape[-2:])
+    starts, lengths = (
+        None if numbers is None else _for_each_item(numbers.to(query.device), lead, four)
+        for numbers in (band.starts, band.lengths(num_keys, query.device))
+    )
+    context, _ = fused_banded(
+        *sides,
+        by_distance=by_distance,
+        scale=form.scale / align.temperature,
+        bias_scale=1.0 / align.temperature,
+        before=band.before,
+        after=band.after,
+        block=band.block_size,
+        starts=starts,
+        lengths=lengths,
+        dropout=dropout,
+    )
+    return context.reshape(*lead, *context.shape[-2:]).to(values.dtype)
+
+
+def _for_each_item(numbers: Tensor, lead: tuple[int, ...], four: tuple[int, int]) -> Tensor:
+    """Numbers [*b], whose axes are the first ones of `lead`, as [b h] without a copy where that is possible."""
+    fit(numbers[..., None, None], (*lead, 1, 1))
+    return numbers.reshape(*numbers.shape, *[1] * (len(lead) - numbers.ndim)).expand(lead).reshape(four)
 
 
 def broadcast(*tensors: Tensor) -> tuple[int, ...]:

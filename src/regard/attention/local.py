@@ -17,6 +17,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention.attention import Attention
+from regard.attention.band import Band
+from regard.attention.dispatch import Call, choose
 from regard.attention.mask import Device, Mask
 from regard.attention.multihead import MultiHead
 from regard.attention.tracing import watched
@@ -68,7 +70,7 @@ class Local1D(Local):
 
     def mask(self) -> Mask:
         """The rule as a mask."""
-        return _Mask1D(self)
+        return Band(before=self.memory, after=0, block_size=self.block)
 
     def visible(self, place: int) -> slice:
         """The places that a place sees, itself last."""
@@ -169,8 +171,9 @@ class PlaceCache(NamedTuple):
 class LocalSelfAttention(nn.Module):
     """Multi-head self-attention in blocks: [b n dim] → [b n dim].
 
-    `by_mask` computes the same from the dense mask, in quadratic cost. So does a layer that a trace looks at, since
-    its weights are asked for over all places.
+    On a GPU, blocks in one dimension are a band of keys, for which there is a kernel; otherwise blocks are gathered.
+    `by_mask` computes the same from the dense mask, in quadratic cost. A layer that a trace looks at has a mask too,
+    since its weights are asked for over all places.
     """
 
     def __init__(
@@ -182,9 +185,16 @@ class LocalSelfAttention(nn.Module):
 
     def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b n d"]:
         """What each place takes from the places that it sees."""
-        if self.by_mask or watched(self.inner):
+        if self.by_mask:
+            allowed = self.local.mask().dense(x.shape[-2], x.shape[-2], device=x.device)
+            return self.inner(x, mask=Mask.of(allowed)).context
+        if watched(self.inner):
             return self.inner(x, mask=self.local.mask()).context
-        context = self.local.attend(*self._heads(x), self._causal)
+        heads = self._heads(x)
+        if self._in_one_pass(*heads):
+            context = self.inner.attention(*heads, mask=self.local.mask(), need_weights=False).context
+        else:
+            context = self.local.attend(*heads, self._causal)
         result: Tensor = self.inner.to_output(context.transpose(-2, -3).flatten(-2))
         return result
 
@@ -203,6 +213,14 @@ class LocalSelfAttention(nn.Module):
         context = self._causal(query, cache.keys[:, :, chosen], cache.values[:, :, chosen])
         result: Tensor = self.inner.to_output(context.transpose(-2, -3).flatten(-2))
         return result
+
+    def _in_one_pass(self, query: Tensor, keys: Tensor, values: Tensor) -> bool:
+        """Whether the kernel over a band can do this, and is allowed to."""
+        attention, mask = self.inner.attention, self.local.mask()
+        if not isinstance(mask, Band) or attention.impl not in ("auto", "banded"):
+            return False
+        call = Call(query.device.type, query, values, keys=keys, mask=mask)
+        return choose(attention.impl, attention.score, attention.align, call, gradient=False) == "banded"
 
     def _heads(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values [b h n d]."""
@@ -231,16 +249,6 @@ def _lengthened(side: Tensor, missing: int) -> Tensor:
 def _before_heads(blocks: Tensor) -> Tensor:
     """[b h m l d] ↔ [b m h l d]: batch and blocks side by side are one axis of a kernel, without a copy of queries."""
     return blocks.transpose(-3, -4) if blocks.ndim > 4 else blocks
-
-
-@dataclass(frozen=True, eq=False)
-class _Mask1D(Mask):
-    local: Local1D
-
-    def dense(self, num_queries: int, num_keys: int, *, device: Device = None, rows: Tensor | None = None) -> Tensor:
-        query, key = _places(num_queries, num_keys, device, rows)
-        first = query // self.local.block * self.local.block
-        return (key <= query) & (key >= first - self.local.memory)
 
 
 @dataclass(frozen=True, eq=False)

@@ -104,9 +104,11 @@ class MultiHead(nn.Module):
         self._check("query", query, self.to_query)
         self._check_source(keys, cache, earlier)
         if earlier is not None:
+            earlier, query = _as_projected(earlier), _as_projected(query)
             keys = torch.cat([earlier, query], -2)
         query_heads = _split(self.to_query(query), self.num_heads)  # [*b h q d]
         key_heads: Tensor | Prepared
+        by_distance = None
         if isinstance(keys, Memory):
             if values is not None:
                 raise ConfigError(
@@ -123,11 +125,13 @@ class MultiHead(nn.Module):
                 assert cache.values is not None
                 raw_heads, value_heads = cache.keys, cache.values
             key_heads = raw_heads = self._repeat(raw_heads)
-            if self.position is not None:
+            if type(self.position) is Relative:
+                query_heads, key_heads, by_distance = self.position(query_heads, raw_heads, shifted=False)
+            elif self.position is not None:
                 query_heads, key_heads, added = self.position(query_heads, raw_heads)
                 bias = added if bias is None else bias if added is None else bias + added
         dropout = self.attention.dropout if self.attention.training else 0.0
-        options = CallOptions(as_mask(mask), bias, previous, step, dropout)
+        options = CallOptions(as_mask(mask), bias, previous, step, dropout, by_distance)
         values = self._repeat(value_heads)
         out = self.attention.run(
             query_heads, key_heads, values, options, need_weights=need_weights, trace_as=self, heads=True
@@ -228,6 +232,14 @@ class MultiHead(nn.Module):
         """Width and heads."""
         groups = f", num_key_heads={self.num_key_heads}" if self.num_key_heads != self.num_heads else ""
         return f"{self.dim}, num_heads={self.num_heads}{groups}"
+
+
+def _as_projected(x: Tensor) -> Tensor:
+    """`x` in the type that autocast would give it in each of several projections: one copy serves them all."""
+    kind = x.device.type
+    if x.dtype != torch.float32 or kind == "meta" or not torch.is_autocast_enabled(kind):
+        return x
+    return x.to(torch.get_autocast_dtype(kind))
 
 
 def _split(x: Tensor, heads: int) -> Tensor:

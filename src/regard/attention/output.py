@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.mask import Mask
+from regard.attention.position import relative_shift
 from regard.score import Prepared
 
 
@@ -52,6 +53,14 @@ class CallOptions(NamedTuple):
     previous: Tensor | None  # [*b k]: the weights of the query before
     step: int | Tensor  # the time of the first query
     dropout: float  # of the weights
+    by_distance: Tensor | None = None  # [*b q w], a bias with a column for each distance: see `relative_shift`
+
+    def by_key(self, num_keys: int) -> "CallOptions":
+        """The same, with all that is added to the scores in `bias`, and a column there for each key."""
+        if self.by_distance is None:
+            return self
+        shifted = relative_shift(self.by_distance, num_keys)
+        return self._replace(bias=shifted if self.bias is None else self.bias + shifted, by_distance=None)
 
 
 class AttentionOutput(NamedTuple):

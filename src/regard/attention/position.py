@@ -4,6 +4,7 @@ Queries are the last ones when there are more keys than queries, as with a cache
 """
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -20,7 +21,7 @@ class Positioned(NamedTuple):
 
     query: Tensor  # [*b h q d]
     keys: Tensor  # [*b h k d]
-    bias: Tensor | None = None  # broadcasts to [*b h q k]
+    bias: Tensor | None = None  # broadcasts to [*b h q k]; [*b h q w] if columns for distances are asked for
 
 
 @runtime_checkable
@@ -231,8 +232,11 @@ class Relative(nn.Module):
         self.content = nn.Parameter(torch.zeros(num_heads, 1, head_dim))  # u
         self.place = nn.Parameter(torch.zeros(num_heads, 1, head_dim))  # v
 
-    def forward(self, query: Tensor, keys: Tensor) -> Positioned:
-        """Queries plus u, keys as they are, and the bias [*b h q k]."""
+    def forward(self, query: Tensor, keys: Tensor, *, shifted: bool = True) -> Positioned:
+        """Queries plus u, keys as they are, and the bias [*b h q k].
+
+        Without `shifted` the bias is as `relative_shift` takes it, [*b h q w]: a kernel that reads it so needs no copy.
+        """
         num_heads, _, head_dim = self.content.shape
         if (query.shape[-3], query.shape[-1]) != (num_heads, head_dim):
             raise ShapeError(
@@ -248,8 +252,18 @@ class Relative(nn.Module):
         distance = torch.arange(num_keys - 1, nearest - 1, -1, device=query.device, dtype=dtype)  # k−1 … nearest
         table = sinusoid(distance, self.dim).to(query.dtype)
         projected = self.to_keys(table).unflatten(-1, (num_heads, head_dim)).transpose(-2, -3)  # [h w d]
-        asking, scaled = query + self.content, (query + self.place) * head_dim**-0.5
+        projected = projected * head_dim**-0.5
         if self.wide:
-            return Positioned(asking, keys, relative_shift(product(scaled, projected), num_keys))
-        by_distance = scaled.to(query.dtype) @ projected.to(query.dtype).mT  # below autocast the sums above are float32
-        return Positioned(asking.to(query.dtype), keys, relative_shift(by_distance, num_keys))
+            asking, by_distance = query + self.content, _for_all_items(product, query + self.place, projected)
+        else:  # below autocast u, v and the product by a number are float32
+            content, place, projected = (x.to(query.dtype) for x in (self.content, self.place, projected))
+            asking = query + content
+            by_distance = _for_all_items(lambda left, right: left @ right.mT, query + place, projected)
+        return Positioned(asking, keys, relative_shift(by_distance, num_keys) if shifted else by_distance)
+
+
+def _for_all_items(multiply: Callable[[Tensor, Tensor], Tensor], query: Tensor, projected: Tensor) -> Tensor:
+    """[*b h q d] and [h w d] → [*b h q w] by one product for each head: `projected` is not repeated for each item."""
+    by_head = query.movedim(-3, 0)  # [h *b q d]
+    made = multiply(by_head.reshape(len(by_head), -1, query.shape[-1]), projected)
+    return made.reshape(*by_head.shape[:-1], made.shape[-1]).movedim(0, -3)

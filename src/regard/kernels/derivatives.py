@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import forward_ad
 
@@ -197,6 +198,35 @@ def visible_keys(
     for rule in rules:
         seen = rule if seen is None else seen & rule
     return seen
+
+
+def visible_band(
+    num_queries: int, num_keys: int, before: int | None, after: int | None, block: int,
+    starts: Tensor | None = None, lengths: Tensor | None = None, *, device: torch.device | str | None = None,
+    rows: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """The band as a tensor [*b q k], True = may attend; with `rows` [r], those rows alone."""
+    places = torch.arange(num_queries, device=device) if rows is None else rows if device is None else rows.to(device)
+    places = (places + num_keys - num_queries).unsqueeze(-1)
+    keys = torch.arange(num_keys, device=places.device)
+    seen = (keys >= 0).expand(len(places), num_keys)
+    if before is not None:
+        seen = seen & (keys >= places.div(block, rounding_mode="floor") * block - before)
+    if after is not None:
+        seen = seen & (keys <= places + after)
+    if starts is not None:
+        seen = seen & (keys >= starts.to(keys.device)[..., None, None])
+    if lengths is not None:
+        seen = seen & (keys < lengths.to(keys.device)[..., None, None])
+    return seen
+
+
+def by_key(by_distance: Float[Tensor, "*b q w"], num_keys: int) -> Float[Tensor, "*b q {num_keys}"]:
+    """From a column for each distance to a column for each key, in plain operations."""
+    num_queries, width = by_distance.shape[-2:]
+    row = torch.arange(num_queries, device=by_distance.device).unsqueeze(1)
+    column = torch.arange(num_keys, device=by_distance.device) + num_queries - 1 - row
+    return by_distance.gather(-1, column.clamp(max=width - 1).expand(*by_distance.shape[:-1], num_keys))
 
 
 def _mixed(scores: Tensor, values: Tensor, seen: Tensor | None) -> Tensor:

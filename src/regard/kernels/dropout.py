@@ -13,3 +13,13 @@ def kept(seed, item, rows, columns, dropout):
         tl.load(seed), zeros + columns[None, :], zeros + rows[:, None], zeros + item.to(tl.int32), zeros
     )
     return tl.uint_to_uniform_float(number) >= dropout
+
+
+@jit
+def kept_turned(seed, item, rows, columns, dropout):
+    """The same as [columns, rows], for kernels that have one row of a tile for each key."""
+    zeros = tl.zeros([columns.shape[0], rows.shape[0]], tl.int32)
+    number, _, _, _ = tl.philox(
+        tl.load(seed), zeros + columns[:, None], zeros + rows[None, :], zeros + item.to(tl.int32), zeros
+    )
+    return tl.uint_to_uniform_float(number) >= dropout

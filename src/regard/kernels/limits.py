@@ -9,6 +9,7 @@ from torch import Tensor
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 WIDEST = 256  # features and value width
 WIDEST_SINGLE = 2048  # the same, for one query
+WIDEST_BANDED = 128  # head and value width of attention over a band
 EVERYWHERE = 1 << 30  # a window without end
 HAS_TRITON = importlib.util.find_spec("triton") is not None  # asked once: a search of the path for every call is slow
 

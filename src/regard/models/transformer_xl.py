@@ -21,7 +21,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.align import ALIGNS
-from regard.attention import ALiBi, Mask, MultiHead, Position, Relative, Rotary
+from regard.attention import ALiBi, Band, Mask, MultiHead, Position, Relative, Rotary
 from regard.base import ConfigError, check_settings
 from regard.base.ranges import Count, Few, OneOf, Positive, Range, Share, Vocabulary, Width
 from regard.data import PAD
@@ -183,15 +183,14 @@ class TransformerXL(LanguageModel):
         state = self.initial_state(len(words)) if state is None else state
         size, length = state.cells.shape[2], words.shape[1]
         cells = state.cells.detach().to(words.dtype)  # SG(m)
-        mask = Mask.window(size, 0) if self.config.same_length else Mask.causal()
-        if not empty and size > 0:
-            seen = F.pad(state.written, (0, length), value=True).unsqueeze(1)  # [b 1 m + t]
-            mask = Mask.of((mask & Mask.of(seen)).dense(length, size + length, device=words.device))
+        starts = None if empty or size == 0 else (~state.written).sum(-1)  # what was written comes last
+        mask = Band(before=size if self.config.same_length else None, after=0, starts=starts)
         hidden, inputs = words * math.sqrt(self.config.dim), []
         for number, layer in enumerate(self._layers()):
             inputs.append(hidden.detach())
             hidden = layer(hidden, None if empty or size == 0 else cells[:, number], mask)
-        after = torch.cat([cells, torch.stack(inputs, 1)], 2)[:, :, length:]  # the last m of m + t
+        recent = torch.stack([cell[:, max(0, length - size) :] for cell in inputs], 1)
+        after = recent if length >= size else torch.cat([cells[:, :, length:], recent], 2)  # the last m of m + t
         written = F.pad(state.written, (0, length), value=True)[:, length:]
         return self.last_norm(hidden), Remembered(after.to(state.cells.dtype), written)
 
