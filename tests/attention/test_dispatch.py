@@ -294,28 +294,29 @@ def test_over_edges_the_kernel_is_for_halves_on_a_gpu() -> None:
         dispatch.choose_over_edges("triton", halves, Softmax(), here, gradient=False)
 
 
-def test_a_band_on_a_gpu_goes_to_its_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_band_on_a_gpu_has_a_kernel_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It fits these calls and refuses the others; `auto` leaves all of them to torch."""
     monkeypatch.setattr(limits, "HAS_TRITON", True)
     states, by_distance = torch.empty(2, 4, 8), torch.empty(2, 4, 4)
     call = Call("cuda", states, states, keys=states)
     dense = Mask.of(torch.ones(4, 4, dtype=torch.bool))
-    for changes, expected in (
-        ({}, "sdpa"),
-        ({"mask": Mask.causal()}, "sdpa"),  # for which torch needs no tensor
-        ({"mask": Mask.window(2)}, "banded"),
-        ({"mask": Mask.window(2) & Mask.padding([1, 2])}, "banded"),
-        ({"mask": Local1D(2, 2).mask()}, "banded"),
-        ({"mask": Mask.causal(), "by_distance": by_distance}, "banded"),
-        ({"by_distance": by_distance}, "sdpa"),  # it has no columns for later keys
-        ({"mask": dense, "by_distance": by_distance}, "sdpa"),
-        ({"mask": Mask.window(2), "bias": True}, "sdpa"),
-        ({"mask": Mask.window(2), "device": "cpu"}, "sdpa"),
-        ({"mask": Mask.window(2), "query": torch.empty(2, 4, 200)}, "sdpa"),
-        ({"mask": Mask.window(2), "values": states.double()}, "sdpa"),
+    for changes, fits in (
+        ({"mask": Mask.causal()}, True),
+        ({"mask": Mask.window(2)}, True),
+        ({"mask": Mask.window(2) & Mask.padding([1, 2])}, True),
+        ({"mask": Local1D(2, 2).mask()}, True),
+        ({"mask": Mask.causal(), "by_distance": by_distance}, True),
+        ({"by_distance": by_distance}, False),  # it has no columns for later keys
+        ({"mask": dense, "by_distance": by_distance}, False),
+        ({"mask": Mask.window(2), "bias": True}, False),
+        ({"mask": Mask.window(2), "device": "cpu"}, False),
+        ({"mask": Mask.window(2), "query": torch.empty(2, 4, 200)}, False),
+        ({"mask": Mask.window(2), "values": states.double()}, False),
     ):
-        chosen = dispatch.choose("auto", ScaledDot(), Softmax(), call._replace(**changes), gradient=False)
-        assert chosen == expected, changes
-        assert dispatch.choose("auto", ScaledDot(), Softmax(), call._replace(**changes), gradient=True) == "reference"
+        changed = call._replace(**changes)
+        assert (not reasons_against("banded", ScaledDot(), Softmax(), changed)) == fits, changes
+        assert dispatch.choose("auto", ScaledDot(), Softmax(), changed, gradient=False) == "sdpa"
+        assert dispatch.choose("auto", ScaledDot(), Softmax(), changed, gradient=True) == "reference"
 
 
 def test_a_band_is_refused_with_every_reason() -> None:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from regard.align import Softmax
-from regard.attention.band import Band, band_of
+from regard.attention.band import band_of
 from regard.attention.mask import Mask
 from regard.base import ConfigError, ImplementationUnavailable
 from regard.kernels.derivatives import REASON, transformed
@@ -111,8 +111,7 @@ def _fastest(score: Any, align: Any, call: Call) -> str:
     if call.query is not None and call.query.shape[-1] == 0:
         return "reference"
     if getattr(score, "is_dot", False):  # the same questions as above, without making sentences
-        fits = call.device == "cuda" and _is_banded(call) and not reasons_against("banded", score, align, call)
-        return "banded" if fits else "sdpa"
+        return "sdpa"
     if not getattr(score, "is_additive", False) or call.bias:
         return "reference"
     if call.device == "cuda":
@@ -128,14 +127,6 @@ def _pays(score: Any, call: Call) -> bool:
 
     sentences = max(operand.shape[:-2].numel() for operand in (call.query, call.values))
     return pays(sentences, call.query.shape[-2], call.values.shape[-2], score.features)
-
-
-def _is_banded(call: Call) -> bool:
-    """Whether torch's kernel would need a tensor of pairs, and the kernel over a band would not."""
-    if call.by_distance is not None or isinstance(call.mask, Band):
-        return True
-    simple = None if call.mask is None else call.mask.simple()
-    return simple is not None and simple.window is not None
 
 
 def _against_banded(call: Call) -> list[str]:

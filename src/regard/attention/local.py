@@ -171,8 +171,8 @@ class PlaceCache(NamedTuple):
 class LocalSelfAttention(nn.Module):
     """Multi-head self-attention in blocks: [b n dim] → [b n dim].
 
-    On a GPU, blocks in one dimension are a band of keys, for which there is a kernel; otherwise blocks are gathered.
-    `by_mask` computes the same from the dense mask, in quadratic cost. A layer that a trace looks at has a mask too,
+    Blocks are gathered. In one dimension they are a band of keys, for which there is a kernel on a GPU:
+    `impl="banded"`. `by_mask` computes the same from the dense mask, in quadratic cost. A layer that a trace looks at has a mask too,
     since its weights are asked for over all places.
     """
 
@@ -217,7 +217,7 @@ class LocalSelfAttention(nn.Module):
     def _in_one_pass(self, query: Tensor, keys: Tensor, values: Tensor) -> bool:
         """Whether the kernel over a band can do this, and is allowed to."""
         attention, mask = self.inner.attention, self.local.mask()
-        if not isinstance(mask, Band) or attention.impl not in ("auto", "banded"):
+        if not isinstance(mask, Band) or attention.impl != "banded":
             return False
         call = Call(query.device.type, query, values, keys=keys, mask=mask)
         return choose(attention.impl, attention.score, attention.align, call, gradient=False) == "banded"
