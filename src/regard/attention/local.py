@@ -172,8 +172,8 @@ class LocalSelfAttention(nn.Module):
     """Multi-head self-attention in blocks: [b n dim] → [b n dim].
 
     Blocks are gathered. In one dimension they are a band of keys, for which there is a kernel on a GPU:
-    `impl="banded"`. `by_mask` computes the same from the dense mask, in quadratic cost. A layer that a trace looks at has a mask too,
-    since its weights are asked for over all places.
+    `impl="banded"`. `by_mask` computes the same from the dense mask, in quadratic cost. A layer that a trace looks at
+    has a mask too, since its weights are asked for over all places.
     """
 
     def __init__(
