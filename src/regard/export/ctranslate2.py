@@ -11,10 +11,17 @@ import numpy as np
 import torch
 from torch import nn
 
-from regard.attention import Learned, MultiHead, Sinusoidal
+from regard.attention import MultiHead
 from regard.base import require
 from regard.data import BOS, EOS, SPECIALS, UNK
-from regard.export.exact_transformer import check_transformer, cutting, has_subwords, vocabulary_of, write_units
+from regard.export.exact_transformer import (
+    check_transformer,
+    cutting,
+    has_subwords,
+    positions_of,
+    vocabulary_of,
+    write_units,
+)
 from regard.models import Transformer
 from regard.nn import DecoderLayer, EncoderLayer, FeedForward, Residual
 
@@ -61,7 +68,7 @@ def write(model: "Model", folder: Path) -> None:
     spec.validate()
     spec.optimize()
     spec.save(str(folder))
-    write_units(model, folder, ".model")
+    write_units(model, folder)
     cut, joined = cutting(model)
     units = [
         f'{side} = sentencepiece.SentencePieceProcessor(model_file=str(folder / "{side}.model"))'
@@ -84,7 +91,7 @@ def transformer_spec(module: Any) -> Any:
     config = module.config
     layers = (config.encoder_layers, config.decoder_layers)
     spec = specs.TransformerSpec.from_config(layers, config.num_heads, pre_norm=config.pre_norm)
-    table = _positions(module)
+    table = _array(positions_of(module, POSITIONS))
     for side, words in ((spec.encoder, module.source), (spec.decoder, module.target)):
         side.position_encodings.encodings = table
         embeddings = side.embeddings[0] if isinstance(side.embeddings, list) else side.embeddings
@@ -103,14 +110,6 @@ def transformer_spec(module: Any) -> Any:
         _fill_cross(place.attention, layer.cross, layer.around_cross)
         _fill_feed(place.ffn, layer.feed, layer.around_feed)
     return spec
-
-
-def _positions(module: Transformer) -> Any:
-    """What is added to words at each place [places dim]."""
-    if isinstance(module.place, Learned):
-        return _array(module.place.weight)
-    assert isinstance(module.place, Sinusoidal)
-    return _array(module.place(torch.zeros(POSITIONS, module.config.dim)))
 
 
 def _fill_self(place: Any, layer: MultiHead, around: Residual) -> None:

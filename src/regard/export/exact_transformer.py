@@ -6,6 +6,10 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+from torch import Tensor
+
+from regard.attention import Learned, Sinusoidal
 from regard.base import RegardError
 from regard.data import UNK, SubwordCodec, WordCodec, tokenizing
 from regard.models import Transformer
@@ -41,11 +45,19 @@ def vocabulary_of(codec: Any) -> list[str]:
     return list(codec.vocabulary.tokens)
 
 
-def write_units(model: "Model", folder: Path, suffix: str) -> None:
+def positions_of(module: Transformer, places: int) -> Tensor:
+    """What is added to words at each place [places dim]; learnt positions have a number of their own."""
+    if isinstance(module.place, Learned):
+        return module.place.weight.detach()
+    assert isinstance(module.place, Sinusoidal)
+    return module.place(torch.zeros(places, module.config.dim))
+
+
+def write_units(model: "Model", folder: Path) -> None:
     """Write source and target units: sentencepiece models, or lists of words; and the rules that cut a text."""
     for side, codec in zip(("source", "target"), model.task.codecs, strict=True):
         if isinstance(codec, SubwordCodec):
-            (folder / f"{side}{suffix}").write_bytes(codec.to_bytes())
+            (folder / f"{side}.model").write_bytes(codec.to_bytes())
         else:
             words = json.dumps(vocabulary_of(codec)[UNK + 1 :], ensure_ascii=False)
             (folder / f"{side}_words.json").write_text(words, encoding="utf-8")
