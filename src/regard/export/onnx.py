@@ -8,6 +8,7 @@ of the decoder only; for the others `next.NAME` goes back in as NAME. model.json
 greedy search that needs numpy and onnxruntime.
 """
 
+import copy
 import json
 import shutil
 from collections.abc import Callable, Sequence
@@ -18,39 +19,47 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from regard.align import Align
 from regard.attention import Attention, Cache
 from regard.base import RegardError
 from regard.data import BOS, EOS, PAD, UNK, EnglishWords, SubwordCodec, WordCodec, tokenizing
 from regard.export import run_onnx
 from regard.export.graphs import Axes, Recorded, StateLayout, measured_axes, record
-from regard.models import LSTMNReader, LSTMNTranslator, SelfAttentive, ShowAttendTell, Transformer, Translator
+from regard.export.onnx_reader import write_reader
+from regard.models import (
+    ConvS2S,
+    LSTMNReader,
+    LSTMNTranslator,
+    SelfAttentive,
+    ShowAttendTell,
+    Transformer,
+    Translator,
+)
+from regard.score import Score
 
 if TYPE_CHECKING:
     from regard.api import Model
 
 PACKAGES = ("onnx", "onnxscript")
-_ABLE = "a translator, a captioner on features, or a classifier of texts by self-attention"
+ABLE = (Translator, ShowAttendTell, SelfAttentive, LSTMNReader)
+_EXPECTED = (
+    "cho, sutskever, bahdanau, luong, gnmt, convs2s, transformer, show_attend_tell, self_attentive or lstmn_reader"
+)
 
 
 def check(model: "Model") -> None:
     """An error where this run cannot become ONNX."""
-    module = model.module
-    if isinstance(module, LSTMNTranslator | LSTMNReader) or not isinstance(
-        module, Translator | ShowAttendTell | SelfAttentive
-    ):
-        raise RegardError(f"{model.name} cannot be exported to onnx", got=model.recipe.paper, expected=_ABLE)
+    module, what = model.module, f"{model.name} cannot be exported to onnx"
+    if isinstance(module, LSTMNTranslator) or not isinstance(module, ABLE):
+        raise RegardError(what, got=model.recipe.paper, expected=_EXPECTED, cure="export one of them")
     if isinstance(module, ShowAttendTell) and module.encoder is not None:
-        cure = "export a run with task.finetune=false"
-        raise RegardError("a captioner with its encoder inside cannot be exported", got="pictures in", cure=cure)
-    if not isinstance(module, Translator) or not hasattr(module, "step"):
-        return
-    for name, layer in module.named_modules():
-        needs = {*getattr(layer, "needs", ())} if not isinstance(layer, Attention) else set()
-        if needs & {"previous", "step"}:
-            expected = "attention that does not look at earlier weights"
-            raise RegardError(
-                f"{model.name} cannot be exported to onnx", got=f"{name} needs {needs}", expected=expected
-            )
+        cure = "train with task.finetune=false, so that features come in"
+        raise RegardError(what, got="a captioner with its encoder inside", expected=_EXPECTED, cure=cure)
+    if isinstance(module, Transformer | ConvS2S | LSTMNReader):  # their first step has no earlier weights to go on from
+        for name, layer in module.named_modules():
+            if isinstance(layer, Score | Align) and {*layer.needs} & {"previous", "step"}:
+                got, expected = f"{name}, which looks at earlier weights", "attention without history"
+                raise RegardError(what, got=got, expected=expected, cure="export a run of bahdanau, luong or gnmt")
 
 
 def write(model: "Model", folder: Path) -> None:
@@ -62,7 +71,7 @@ def write(model: "Model", folder: Path) -> None:
         "task": model.entry.name,
         "paper": model.recipe.paper,
     }
-    if isinstance(module, SelfAttentive):
+    if isinstance(module, SelfAttentive | LSTMNReader):
         spec |= _write_classifier(model, module, folder)
     elif isinstance(module, ShowAttendTell):
         spec |= _write_captioner(model, module, folder)
@@ -73,11 +82,11 @@ def write(model: "Model", folder: Path) -> None:
 
 
 def plain_copy(module: nn.Module) -> Any:
-    """The model on the CPU in float32, in evaluation mode, its parametrised weights as plain ones."""
-    import copy
-
+    """A copy on the CPU in float32, in evaluation mode; weights are plain numbers, and attention plain operations."""
     plain = copy.deepcopy(module).cpu().float().eval().requires_grad_(False)
-    for layer in plain.modules():
+    for layer in list(plain.modules()):
+        if isinstance(layer, Attention):
+            layer.impl = "reference"
         if parametrize.is_parametrized(layer):
             for name in list(layer.parametrizations):
                 parametrize.remove_parametrizations(layer, name)
@@ -204,11 +213,25 @@ def write_steps(
 # ── what says a class ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _write_classifier(model: "Model", module: SelfAttentive, folder: Path) -> dict[str, Any]:
-    config, task = module.config, model.task
-    sides, outputs = config.texts, ["logits"]
-    axes: list[Axes] = [("batch", config.classes)]
-    seen: list[Tensor] = []
+def _write_classifier(model: "Model", module: SelfAttentive | LSTMNReader, folder: Path) -> dict[str, Any]:
+    if isinstance(module, LSTMNReader):
+        graphs = write_reader(module, folder)
+    else:
+        graphs = {"classifier": write_self_attentive(module, folder / "classifier.onnx")}
+    task = model.task
+    return {
+        "graphs": {name: _described(graph, f"{name}.onnx") for name, graph in graphs.items()},
+        "texts": module.config.texts,
+        "classes": list(task.classes),
+        "shorten": {"limit": task.config.max_units, "kept": task.config.kept},
+        "units": {"source": _write_units(task.codec, bool(task.config.lower), folder, "source")},
+    }
+
+
+def write_self_attentive(module: SelfAttentive, path: Path) -> Recorded:
+    """Write a classifier as one graph: ids and lengths in, logits and the weights of its hops out."""
+    config, outputs, seen = module.config, ["logits"], list[Tensor]()
+    sides, axes = config.texts, list[Axes]([("batch", config.classes)])
     if module.hop_layers:
         outputs.append("weights")
         axes.append(("batch", sides, config.hops, "source"))
@@ -218,21 +241,11 @@ def _write_classifier(model: "Model", module: SelfAttentive, folder: Path) -> di
     def classify(texts: Tensor, lengths: Tensor) -> Sequence[Tensor]:
         seen.clear()
         logits = module(texts, lengths).logits.squeeze(1)
-        weights = [each.view(-1, sides, *each.shape[1:]) for each in seen]
-        return [logits, *weights]
+        return [logits, *(weights.view(-1, sides, *weights.shape[1:]) for weights in seen)]
 
-    texts = torch.full((3, sides, 5), UNK)
     lengths = torch.tensor([[5] * sides, [4] * sides, [3] * sides])
-    input_axes: list[Axes] = [("batch", sides, "source"), ("batch", sides)]
-    inputs, path = {"texts": texts, "lengths": lengths}, folder / "classifier.onnx"
-    graph = record(module, classify, inputs, input_axes, outputs, axes, path)
-    return {
-        "graphs": {"classifier": _described(graph, path.name)},
-        "texts": sides,
-        "classes": list(task.classes),
-        "shorten": {"limit": task.config.max_units, "kept": task.config.kept},
-        "units": {"source": _write_units(task.codec, bool(task.config.lower), folder, "source")},
-    }
+    inputs = {"texts": torch.full((3, sides, 5), UNK), "lengths": lengths}
+    return record(module, classify, inputs, [("batch", sides, "source"), ("batch", sides)], outputs, axes, path)
 
 
 def _ask_for_weights(layer: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:

@@ -195,7 +195,42 @@ class OnnxClassifier(Exported):
 
     def classify_ids(self, texts: Array, lengths: Array) -> dict[str, Array]:
         """Logits [examples, classes] and weights, for ids [examples, texts, words] and lengths [examples, texts]."""
-        return self.call("classifier", {"texts": texts, "lengths": lengths})
+        if "first" not in self.graphs:
+            return self.call("classifier", {"texts": texts, "lengths": lengths})
+        totals, seen, start = {}, {}, {}
+        for side, name in enumerate(("first", "second")[: texts.shape[1]]):
+            state, outputs = self.read(name, texts[:, side], lengths[:, side], start)
+            totals[f"total.{side}"] = state["total"]
+            seen |= {f"{name}.{key}": value for key, value in outputs.items() if key.startswith(("weights", "inter"))}
+            if "tapes" in self.graphs and side == 0:
+                start = self.call("tapes", {"lengths": lengths[:, 0], **outputs})
+        return self.call("classifier", {"lengths": lengths, **totals}) | seen
+
+    def read(
+        self, graph: str, words: Array, lengths: Array, start: dict[str, Array]
+    ) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Read texts [texts, words] word by word: the last state, and the outputs of all words [texts, words, …].
+
+        A state begins with zeros, but for what is in `start`. Weights over the tape, whose newest cell is the last one,
+        become weights over the words: row t has the words before it.
+        """
+        spec, state = self.spec["graphs"][graph], dict(start)
+        for each in spec["inputs"][2:]:
+            if each["name"] not in state:
+                shape = [len(words) if axis == "batch" else axis for axis in each["axes"]]
+                state[each["name"]] = np.zeros(shape, each["type"])
+        steps: list[dict[str, Array]] = []
+        for t in range(words.shape[1]):
+            active = (t < lengths).astype(np.int64)
+            outputs = self.call(graph, {"words": words[:, t], "active": active, **state})
+            for name in [name for name in outputs if name.startswith("next.")]:
+                state[name.removeprefix("next.")] = outputs.pop(name)
+            for name in [name for name in outputs if name.startswith("weights")]:
+                tape = outputs[name].shape[1]
+                before = outputs[name][:, max(0, tape - t) :]  # of the last t words
+                outputs[name] = np.pad(before, ((0, 0), (t - before.shape[1], words.shape[1] - t)))
+            steps.append(outputs)
+        return state, {name: np.stack([each[name] for each in steps], 1) for name in steps[0]}
 
 
 def pad(sentences: Sequence[Sequence[int]]) -> tuple[Array, Array]:
