@@ -128,6 +128,7 @@ def record(
                 dynamo=True, verbose=False, optimize=True,
             )  # fmt: skip
             assert written is not None
+            _forget_origin(written.model.graph)
             written.save(str(path))
     except RegardError:
         raise
@@ -176,6 +177,14 @@ def _check_dynamic(program: Any, dynamic: Sequence[Mapping[int, str]]) -> None:
                 raise RegardError(f"torch.export fixed the axis {name!r}", got=int(size), cure=cure)
 
 
+def _forget_origin(graph: Any) -> None:
+    """Takes away where each operation came from: lines of Python, with the paths of this machine."""
+    for node in graph.all_nodes():
+        node.metadata_props.clear()
+        for value in node.outputs:
+            value.metadata_props.clear()
+
+
 def _name(path: Sequence[Any]) -> str:
     """A path into a nest as words and numbers: `upper.0.hidden`. What is `Shared` or `Prepared` adds no word."""
     words = [str(getattr(key, "name", getattr(key, "idx", getattr(key, "key", "")))) for key in path]
@@ -190,7 +199,7 @@ def _type(tensor: Tensor) -> str:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """The exporters of torch print and warn of their own inner matters; errors are still raised."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "onnxscript", "onnx_ir")]
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "torch.__trace", "onnxscript", "onnx_ir")]
     levels = [logger.level for logger in loggers]
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")

@@ -194,7 +194,8 @@ def write_steps(
         tensors = layout.tensors(step.state)
         return [step.logits, *([step.weights] if has_weights else []), *(tensors[number] for number in carried)]
 
-    encoder = record(module, encode, example(3, 5), input_axes, names, axes, folder / "encoder.onnx")
+    first: list[Axes] = [tuple(0 if axis == "written" else axis for axis in each) for each in axes]
+    encoder = record(module, encode, example(3, 5), input_axes, names, first, folder / "encoder.onnx")
     outputs = ["logits", *(["weights"] if has_weights else []), *(f"next.{names[number]}" for number in carried)]
     output_axes: list[Axes] = [
         ("batch", vocabulary),
