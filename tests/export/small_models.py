@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -20,6 +20,7 @@ from regard.tasks import (
 )
 from regard.train import Train
 
+Kind = Literal["bpe", "unigram"]
 ENGLISH = [
     "the old cat sees a bird.",
     "a big dog didn't eat the fish!",
@@ -45,16 +46,18 @@ SIZES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def translator(paper: str, *, subwords: str | None = None, joint: bool = False, **changes: Any) -> Model:
+def translator(paper: str, *, subwords: Kind | None = None, joint: bool = False, **changes: Any) -> Model:
     """A translator of words, or of sub-words of one kind, with the sizes above and `changes`."""
     codecs: tuple[Any, Any]
     if subwords is None:
         codecs = (WordCodec.train(ENGLISH, lower=True), WordCodec.train(FRENCH, lower=True))
+    elif joint:
+        codecs = (SubwordCodec.train(ENGLISH + FRENCH, size=55, kind=subwords),) * 2
     else:
-        both, kind = ENGLISH + FRENCH, {"kind": subwords}
-        shared = SubwordCodec.train(both, size=60, **kind)  # type: ignore[arg-type]
-        own = (SubwordCodec.train(side, size=45 + n, **kind) for n, side in enumerate((ENGLISH, FRENCH)))  # type: ignore[arg-type]
-        codecs = (shared, shared) if joint else tuple(own)  # type: ignore[assignment]
+        codecs = (
+            SubwordCodec.train(ENGLISH, size=35, kind=subwords),
+            SubwordCodec.train(FRENCH, size=37, kind=subwords),
+        )
     settings = TranslationConfig(units="words" if subwords is None else subwords, joint=joint, lower=True)
     task = Translation(settings, codecs=codecs)
     sizes = SIZES[paper] | ({"tie": "all" if joint else "none"} if paper == "transformer" else {}) | changes

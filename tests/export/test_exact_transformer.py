@@ -35,6 +35,6 @@ def test_vocabularies_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
 
 def test_a_model_is_checked_setting_by_setting() -> None:
     check_transformer(translator("transformer"), "x", positions=("sinusoidal",))
-    with pytest.raises(RegardError, match="small_transformer cannot be exported to x: got model.position=alibi"):
+    with pytest.raises(RegardError, match=r"small_transformer cannot be exported to x: got model.position=alibi"):
         check_transformer(translator("transformer", position="alibi"), "x", positions=("sinusoidal",))
     assert cutting(translator("transformer")) == ("tokenize(text, lower=True)", "detokenize(pieces)")

@@ -1,6 +1,7 @@
 """tokenizer.json against sentencepiece: the same numbers for real and for random texts."""
 
 import random
+from typing import Literal
 
 import pytest
 
@@ -12,10 +13,10 @@ LETTERS = "abcdeéèàçœ ,.!?'’\u202f\u00a0\u200b\u00ad\t\x85ABZ0123ßж漢�
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_the_numbers_are_those_of_sentencepiece(kind: str) -> None:
+def test_the_numbers_are_those_of_sentencepiece(kind: Literal["bpe", "unigram"]) -> None:
     split, draw = tatoeba_plain()["train"], random.Random(0)
     lines = split.source[:600] + split.target[:600]
-    codec = SubwordCodec.train(lines, size=300, kind=kind)  # type: ignore[arg-type]
+    codec = SubwordCodec.train(lines, size=300, kind=kind)
     assert is_unigram(codec) == (kind == "unigram")
     plain, lower = fast_tokenizer(codec), fast_tokenizer(codec, lower=True)
     made = ["".join(draw.choice(LETTERS) for _ in range(draw.randrange(30))) for _ in range(1500)]

@@ -3,7 +3,6 @@
 import json
 import sys
 import types
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ CASES: list[dict[str, Any]] = [
 
 
 @pytest.fixture
-def transformers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def transformers() -> Any:
     """The library; where torchvision is there but does not fit to torch, it is imported without its operators."""
     if find_spec("torchvision") is not None and "torchvision" not in sys.modules:
         register = torch.library.register_fake
@@ -45,7 +44,7 @@ def transformers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    yield transformers
+    return transformers
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -64,12 +63,12 @@ def test_logits_and_translations_are_ours(transformers: Any, tmp_path: Path) -> 
 
 
 def compare_logits(model: Model, theirs: Any) -> None:
-    """A padded batch, float32: within 1e-5, and within 1e-6 where both compute in float64."""
+    """A padded batch, in float64, where the table of positions in float32 is the only difference, and in float32."""
     source, target = model.task.codecs
     batch = collate([(source.encode_text(a), target.encode_text(b)) for a, b in zip(ENGLISH, FRENCH, strict=True)])
     mask = torch.arange(batch.source.shape[1]) < batch.source_lengths.unsqueeze(1)
     inputs = {"input_ids": batch.source, "attention_mask": mask.long(), "decoder_input_ids": batch.inputs}
-    for dtype, error in ((torch.float64, 1e-6), (torch.float32, 1e-5)):
+    for dtype, error in ((torch.float64, 5e-6), (torch.float32, 1e-5)):
         ours = model.module.to(dtype)(batch.source, batch.source_lengths, batch.inputs).logits
         logits = theirs.to(dtype)(**inputs).logits
         real = batch.inputs != PAD

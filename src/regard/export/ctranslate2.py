@@ -46,7 +46,8 @@ model = ctranslate2.Translator(str(folder), device="cpu", compute_type=sys.argv[
 texts = [line.strip() for line in sys.stdin]
 read = [{cut} for text in texts]
 never = [["<pad>"], ["<bos>"]]
-for result in model.translate_batch(read, beam_size=5, suppress_sequences=never, max_input_length={positions}):
+limits = {{"max_input_length": {read}, "max_decoding_length": {written}}}
+for result in model.translate_batch(read, beam_size=5, suppress_sequences=never, **limits):
     pieces = result.hypotheses[0]
     sys.stdout.write({joined} + "\\n")
 '''
@@ -69,7 +70,7 @@ def write(model: "Model", folder: Path) -> None:
     spec.optimize()
     spec.save(str(folder))
     write_units(model, folder)
-    cut, joined = cutting(model)
+    (cut, joined), places = cutting(model), len(spec.decoder.position_encodings.encodings.numpy())
     units = [
         f'{side} = sentencepiece.SentencePieceProcessor(model_file=str(folder / "{side}.model"))'
         for side in ("source", "target")
@@ -79,7 +80,7 @@ def write(model: "Model", folder: Path) -> None:
         imports="import sentencepiece" if subwords else "",
         rules="normalize_text" if subwords else "detokenize, tokenize",
         units="\n".join(units) if subwords else "",
-        cut=cut, joined=joined, positions=POSITIONS,
+        cut=cut, joined=joined, read=places, written=min(256, places),
     )  # fmt: skip
     (folder / "translate.py").write_text(example, encoding="utf-8")
 

@@ -9,7 +9,7 @@ from typing import Any
 from regard.base import require
 from regard.data import BOS, EOS, PAD, SPECIALS, UNK, SubwordCodec
 
-_INVISIBLE, _CONTROL = "[\u00ad\u200b\u2060\ufeff]", "[\\x00-\\x1f\\x7f-\\x9f]"  # as in data/tokenizing.py
+_INVISIBLE, _CONTROL = "[\u00ad\u200b\u2060\ufeff]", "[\\x00-\\x1f\x7f-\x9f]"  # as in data/tokenizing.py
 _SPACES = "[ \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
 
 

@@ -199,7 +199,9 @@ def _type(tensor: Tensor) -> str:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """The exporters of torch print and warn of their own inner matters; errors are still raised."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "torch.__trace", "onnxscript", "onnx_ir")]
+    loggers = [
+        logging.getLogger(name) for name in ("torch.onnx", "torch.export", "torch.__trace", "onnxscript", "onnx_ir")
+    ]
     levels = [logger.level for logger in loggers]
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
