@@ -2,6 +2,8 @@
 
 The merges of a BPE model of sentencepiece are not stored; they follow from its pieces. Two neighbours are joined where
 the result is a piece, best piece first, so every way to cut a piece in two is a merge, in the order of the pieces.
+
+One thing differs: a unigram model takes a special token that stands in a text, such as <eos>, for the token itself.
 """
 
 from typing import Any
