@@ -17,12 +17,12 @@ def add(command: argparse.ArgumentParser) -> None:
 
 
 def run(asked: argparse.Namespace) -> None:
-    """Write the folder, and print its name and the size of each file."""
+    """Write the folder, and print the size and the name of each file."""
     from regard.export import check_format, export_model
 
     check_format(asked.to)
     from regard import api
 
     folder = export_model(api.load(asked.run, device="cpu"), asked.to, asked.out)
-    for path in sorted(folder.iterdir()):
-        print(f"{path.stat().st_size:>12,}  {folder / path.name}")
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        print(f"{path.stat().st_size:>12,}  {path}")
