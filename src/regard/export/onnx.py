@@ -87,10 +87,19 @@ def plain_copy(module: nn.Module) -> Any:
     for layer in list(plain.modules()):
         if isinstance(layer, Attention):
             layer.impl = "reference"
-        if parametrize.is_parametrized(layer):
-            for name in list(layer.parametrizations):
-                parametrize.remove_parametrizations(layer, name)
-    return plain.requires_grad_(False)
+        for name, child in list(layer.named_children()):
+            if isinstance(child, nn.Linear) and parametrize.is_parametrized(child):  # a copy shares its class with ours
+                setattr(layer, name, _plain_linear(child))
+    return plain
+
+
+def _plain_linear(layer: nn.Linear) -> nn.Linear:
+    """A linear layer whose weights are what a parametrised one computes."""
+    plain = nn.Linear(layer.in_features, layer.out_features, bias=layer.bias is not None).requires_grad_(False)
+    plain.weight.copy_(layer.weight)
+    if layer.bias is not None:
+        plain.bias.copy_(layer.bias)
+    return plain.eval()
 
 
 # ── what writes words ───────────────────────────────────────────────────────────────────────────────────────────────
