@@ -123,6 +123,7 @@ def check_without_torch(model: Model, folder: Path, tmp_path: Path) -> None:
     assert run.stdout.splitlines() == [ours.text for ours in model.translate([TEXTS[0], TEXTS[2]], beam=1)]
 
 
+@pytest.mark.slow
 def test_a_classifier_gives_the_same_classes_and_hops(tmp_path: Path) -> None:
     compare_classes(
         classifier("self_attentive", embed_dim=6, hidden_dim=5, attention_dim=4, hops=3, mlp_dim=8), tmp_path

@@ -22,7 +22,6 @@ CASES: list[dict[str, Any]] = [
     {"subwords": "unigram", "tie": "output"},
     {"subwords": "unigram", "tie": "output", "pre_norm": True},  # two vocabularies of different sizes in Pegasus
     {"pre_norm": True},  # words, nothing tied
-    {},
 ]
 
 
@@ -79,7 +78,7 @@ def compare_logits(model: Model, theirs: Any) -> None:
 
 def compare_greedy(model: Model, theirs: Any) -> None:
     """The same tokens for each text, with our limit of steps."""
-    for text in (TEXTS[0], TEXTS[3]):
+    for text in TEXTS[:1]:
         ids = [*model.task.codecs[0].encode_text(text.lower()), EOS]
         steps = 2 * len(ids) + 10
         output = theirs.generate(torch.tensor([ids]), num_beams=1, max_new_tokens=steps, max_length=None)[0].tolist()

@@ -50,7 +50,8 @@ def positions_of(module: Transformer, places: int) -> Tensor:
     if isinstance(module.place, Learned):
         return module.place.weight.detach()
     assert isinstance(module.place, Sinusoidal)
-    return module.place(torch.zeros(places, module.config.dim))
+    table: Tensor = module.place(torch.zeros(places, module.config.dim))
+    return table
 
 
 def write_units(model: "Model", folder: Path) -> None:

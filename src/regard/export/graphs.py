@@ -120,7 +120,7 @@ def record(
     wrapped = _Called(module, function).eval()
     try:
         with _quiet(), torch.no_grad():
-            results = wrapped_results(wrapped, inputs)
+            results = function(*inputs.values())
             program = torch.export.export(wrapped, tuple(inputs.values()), dynamic_shapes=(marks,), strict=False)
             _check_dynamic(program, dynamic)
             written = torch.onnx.export(
@@ -139,12 +139,6 @@ def record(
         [Named(name, _type(tensor), axes) for (name, tensor), axes in zip(inputs.items(), input_axes, strict=True)],
         [Named(name, _type(tensor), axes) for name, tensor, axes in zip(outputs, results, output_axes, strict=True)],
     )
-
-
-def wrapped_results(wrapped: nn.Module, inputs: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
-    """What the function gives for the examples, computed by torch itself."""
-    results: tuple[Tensor, ...] = tuple(wrapped.function(*inputs.values()))
-    return results
 
 
 def measured_axes(make: Callable[[int, int, int], Sequence[Tensor]]) -> list[Axes]:

@@ -77,10 +77,7 @@ def _gru(
 
 def _operands(x: Tensor, weights: Sequence[Tensor], order: Sequence[int]) -> list[Tensor]:
     """X [t b d], W [1 4h d], R [1 4h h] and B [1 8h], with the gates in the order of ONNX."""
-    moved = [
-        torch.cat([gates[number] for number in order])
-        for gates in (each.unflatten(0, (len(order), -1)) for each in weights)
-    ]
+    moved = [torch.cat([gates[number] for number in order]) for gates in (each.chunk(len(order)) for each in weights)]
     from_input, from_state, *biases = moved
     return [x.transpose(0, 1), from_input.unsqueeze(0), from_state.unsqueeze(0), torch.cat(biases).unsqueeze(0)]
 

@@ -197,7 +197,9 @@ class OnnxClassifier(Exported):
         """Logits [examples, classes] and weights, for ids [examples, texts, words] and lengths [examples, texts]."""
         if "first" not in self.graphs:
             return self.call("classifier", {"texts": texts, "lengths": lengths})
-        totals, seen, start = {}, {}, {}
+        totals: dict[str, Array] = {}
+        seen: dict[str, Array] = {}
+        start: dict[str, Array] = {}
         for side, name in enumerate(("first", "second")[: texts.shape[1]]):
             state, outputs = self.read(name, texts[:, side], lengths[:, side], start)
             totals[f"total.{side}"] = state["total"]
