@@ -36,6 +36,7 @@ RANK = {
     "train": 5,
     "recipes": 6,
     "api": 7,
+    "export": 7.5,
     "cli": 8, "studio": 8,
 }  # fmt: skip
 MENUS = [
@@ -211,6 +212,7 @@ def test_command_line_is_frozen() -> None:
         "answer": ["--device", "--draw", "--file", "--help", "--json", "--nbest", "--set"],
         "read": ["--beam", "--device", "--draw", "--finder", "--help", "--json", "--nbest", "--set"],
         "report": ["--help", "--out", "--samples", "--source", "--split", "--target"],
+        "export": ["--help", "--out", "--to"],
         "list": ["--help", "--json"],
         "show": ["--help", "--json"],
         "predict": ["--concepts", "--device", "--draw", "--help", "--json", "--set"],

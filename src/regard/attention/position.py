@@ -90,7 +90,10 @@ class Sinusoidal(nn.Module):
 
 
 class Learned(nn.Module):
-    """Adds a learnt vector for each of `max_positions` positions to [*b t dim]."""
+    """Adds a learnt vector for each of `max_positions` positions to [*b t dim].
+
+    `offset` is the place of the first item: a number, or a tensor without axes, which an exported graph can take.
+    """
 
     def __init__(self, max_positions: int, dim: int) -> None:
         super().__init__()
@@ -101,10 +104,13 @@ class Learned(nn.Module):
         self.weight = nn.Parameter(torch.empty(max_positions, dim))
         nn.init.normal_(self.weight, std=dim**-0.5)
 
-    def forward(self, x: Tensor, *, offset: int = 0) -> Tensor:
+    def forward(self, x: Tensor, *, offset: int | Tensor = 0) -> Tensor:
         """x plus its positions."""
         if x.shape[-1] != self.weight.shape[1]:
             raise ShapeError("input has the wrong width", got=x.shape[-1], expected=self.weight.shape[1])
+        if isinstance(offset, Tensor):  # its value is not looked at: a place that does not exist is an IndexError
+            places = offset + torch.arange(x.shape[-2], device=x.device)
+            return x + F.embedding(places, self.weight).to(x.dtype)
         end = offset + x.shape[-2]
         if offset < 0 or end > self.weight.shape[0]:
             raise ShapeError(

@@ -18,6 +18,7 @@ VERBS = {  # in the order of the help: a command, and the file of this area that
     "answer": "answer",
     "read": "read",
     "report": "report",
+    "export": "export",
     "info": "info",
 }
 

@@ -6,7 +6,7 @@ from regard.data.canvas import Canvas, paint
 from regard.data.captions import CaptionBatches, Captions, caption_tokens, read_captions, split_captions
 from regard.data.clips import Clips, Views, cut_clips, draw_rows, even_views, join_clips, mask_boxes, random_views
 from regard.data.download import DownloadError, cache_folder, find
-from regard.data.english import EnglishWords, english_tokens
+from regard.data.english import EnglishWords
 from regard.data.glyphs import CHARACTERS, LETTERS, Glyphs, draw_glyphs, pack_glyphs, unpack_glyphs
 from regard.data.graphs import Graph, GraphBatches, GraphRows, GraphSplit, read_graph, row_normalised, undirected
 from regard.data.images import Box, fit_box, fit_image, read_image
@@ -31,11 +31,9 @@ from regard.data.text import (
     Vocabulary,
     WordCodec,
     codec_from_json,
-    detokenize,
-    normalize_text,
-    tokenize,
 )
 from regard.data.text_batches import TextBatch, TextBatches, evaluation_text_batches, text_batch
+from regard.data.tokenizing import detokenize, english_tokens, normalize_text, tokenize
 from regard.data.tokens import Pair, TokenBatch, TokenBatches, collate, evaluation_batches
 from regard.data.units import TextUnits, UnitKind, cut_text, read_text
 from regard.data.weather import Weather, jostle, paint_words, wear

@@ -25,7 +25,7 @@ import numpy as np
 from regard.base import ConfigError
 from regard.data.batches import Batches, Numbers
 from regard.data.parallel import DataError, Place, read_lines
-from regard.data.text import tokenize
+from regard.data.tokenizing import tokenize
 from regard.data.tokens import Pair, TokenBatch, collate
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm"})

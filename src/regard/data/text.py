@@ -9,7 +9,6 @@ import base64
 import io
 import json
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -21,105 +20,10 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from regard.base import ConfigError, RegardError, parse_json, require
 from regard.base.ranges import VOCABULARY, OneOf
 from regard.data.parallel import DataError
+from regard.data.tokenizing import detokenize, normalize_text, tokenize
 
 PAD, BOS, EOS, UNK = range(4)
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
-
-_INVISIBLE = re.compile("[\u00ad\u200b\u2060\ufeff]")  # soft hyphen, zero-width spaces
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
-_CURLY, _INNER = re.compile("[’‐‑]"), str.maketrans("’‐‑", "'--")
-
-_ELISION = r"(?i:qu|jusqu|lorsqu|puisqu|quoiqu|[cdjlmnst])['’]"
-_VOWEL = r"(?i:[aàâæeéèêëhiîïoôœuùûüy\d])"
-_TITLE = r"(?i:mrs?|ms|dr|prof|st|mt|jr|sr|vs|etc|cf|inc|ltd|co|corp|mm|bzw|ca|usw|vgl|ggf|evtl|inkl|sog|hr|fr)\."
-_NUMBERED = r"(?i:no|nr|art|abs|pp?|vol|figs?|kap|chap|sec|s)\."
-_LETTER, _WORD = r"[^\W\d_]", "[\\w\u0300-\u036f]+"
-_TOKEN = re.compile(
-    rf"""
-      \w++(?!\S)                                              # most words: only faster
-    | (?:https?://|www\.)[^\s<>"“”«»]*[\w/]                   # addresses
-    | \w[\w.+-]{{0,63}}@[\w-]+(?:\.[\w-]+)+
-    | (?<!\w){_ELISION}(?={_VOWEL}|\s*["“„«]|\s\w)            # l'  qu'
-    | (?<!\w){_LETTER}(?:\.-?{_LETTER})+(?!\w)\.?             # U.S.  z.B.  J.-C.
-    | (?<!\w){_TITLE}
-    | (?<!\w){_NUMBERED}(?=\s*\d)                             # No. 5
-    | (?<!\w)[A-HJ-ZÀ-ÖØ-Þ]\.(?=\s+[A-ZÀ-ÖØ-Þ])               # F. Kennedy
-    | {_WORD}(?:(?:[-‐‑'’]|(?<=\d)[.,:/–](?=\d)|(?<=[a-z\d])\.(?=[a-z\d])){_WORD})*
-      (?:-(?=\s+(?:und|oder|bzw|sowie|bis|and|or|to|et|ou)\b))?
-    | \.{{2,}} | -{{2,}}
-    | \S
-    """,
-    re.VERBOSE,
-)
-_ELIDED = re.compile(_ELISION)
-_QUOTES, _CLINGS_LEFT, _CLINGS_RIGHT = frozenset("\"'“‘„‚"), frozenset(".,;:!?…)]}%”’°"), frozenset("([{¿¡$£")
-
-
-def normalize_text(text: str) -> str:
-    """Unicode NFC, one space between words, no control characters, soft hyphens or zero-width spaces."""
-    text = _CONTROL.sub(" ", _INVISIBLE.sub("", text))
-    return " ".join(unicodedata.normalize("NFC", text).split())
-
-
-def tokenize(text: str, *, lower: bool = False) -> list[str]:
-    """Words, numbers and punctuation marks, by one rule for English, French and German.
-
-    - Punctuation is split off, mark by mark; runs of dots or hyphens are one token.
-    - A French elision stays with the left word (`l'`, `qu'`), other words with apostrophes or hyphens are whole
-      (`aujourd'hui`, `don't`, `a-t-il`). Inside a word ’ becomes '.
-    - Numbers keep their signs (`1,000.5`, `12:30`), abbreviations their dots (`U.S.`, `Mr.`, `No.` before a number).
-
-    Tokens joined by spaces give the same tokens again.
-
-    >>> tokenize("Don't say “yes”, Mr. Smith: it’s 3.5%!")
-    ["Don't", 'say', '“', 'yes', '”', ',', 'Mr.', 'Smith', ':', "it's", '3.5', '%', '!']
-    >>> tokenize("Aujourd’hui, qu'est-ce que l’Europe ?", lower=True)
-    ["aujourd'hui", ',', "qu'", 'est-ce', 'que', "l'", 'europe', '?']
-    """
-    tokens = _TOKEN.findall(normalize_text(text))
-    if _CURLY.search(text):
-        tokens = [token.translate(_INNER) if len(token) > 1 else token for token in tokens]
-    return [token.lower() for token in tokens] if lower else tokens
-
-
-def detokenize(tokens: Sequence[str]) -> str:
-    """Tokens as a sentence: marks go back to their words, quotation marks to what they enclose.
-
-    French spaces are kept inside « », but not set before ; : ! ?
-
-    >>> detokenize(["Qu'", "est-ce", "que", "l'", "Europe", "?", "(", "I", "don't", "know", ")", "."])
-    "Qu'est-ce que l'Europe? (I don't know)."
-    """
-    parts: list[str] = []
-    opened: set[str] = set()
-    tight = True  # no space before the next token
-    for position, token in enumerate(tokens):
-        left, right = _sides(tokens, position, opened)
-        parts.append(token if tight or left else " " + token)
-        tight = right
-    return "".join(parts)
-
-
-def _sides(tokens: Sequence[str], position: int, opened: set[str]) -> tuple[bool, bool]:
-    """Whether a token clings to what is left of it, and to what is right of it."""
-    token = tokens[position]
-    opener = {"“": "„", "‘": "‚"}.get(token, token)  # German quotes close with what opens English ones
-    if token in _QUOTES:
-        if opener in opened and token not in "„‚":
-            opened.discard(opener)
-            return True, False
-        if token == "'" and token not in tokens[position + 1 :]:
-            return True, False  # the dogs' owner
-        opened.add(token)
-        return False, True
-    if token == "/":
-        return True, True
-    if token in _CLINGS_RIGHT or _ELIDED.fullmatch(token):
-        return False, True
-    if token == "€":
-        before, _, after = ["", *tokens, ""][position : position + 3]
-        return False, after[:1].isdigit() and not before[:1].isdigit()  # €5, but 5 €
-    return token in _CLINGS_LEFT or not token.strip("."), False
 
 
 class Vocabulary:

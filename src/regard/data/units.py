@@ -16,7 +16,8 @@ import numpy as np
 from regard.base import RegardError, parse_json
 from regard.data.batches import Numbers
 from regard.data.parallel import DataError, Place, read_lines
-from regard.data.text import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary, detokenize, tokenize
+from regard.data.text import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary
+from regard.data.tokenizing import detokenize, tokenize
 
 UnitKind = Literal["words", "spaced", "characters"]
 KINDS: tuple[UnitKind, ...] = ("words", "spaced", "characters")

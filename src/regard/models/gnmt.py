@@ -100,7 +100,7 @@ class GNMT(Translator):
             outputs, _ = layer(self.dropout(x))
             x = self._add(number, outputs, x)
         x = x.masked_fill(padding(x, lengths), 0.0)
-        return EncodedSource(x, lengths, x.new_zeros(len(x), 0))
+        return EncodedSource(x, lengths, x.new_zeros(x.shape[0], 0))
 
     def init_state(self, memory: EncodedSource) -> State:
         """All zeros; the keys are projected here, once."""

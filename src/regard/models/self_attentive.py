@@ -137,7 +137,7 @@ class SelfAttentive(nn.Module):
         """M and A of the states H of some texts."""
         if self.config.pooling == "attention":
             keys = torch.tanh(self.to_keys(states))  # tanh(W_s1 Hᵀ)
-            queries = self.queries.to(keys.dtype).expand(len(states), -1, -1)
+            queries = self.queries.to(keys.dtype).expand(states.shape[0], -1, -1)
             mask, seen = Mask.padding(lengths), self.config.penalty > 0
             out = self.attention(queries, keys, states, mask=mask, need_weights=seen)  # A = softmax(W_s2 …), M = A H
             return out.context, out.weights

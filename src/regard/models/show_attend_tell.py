@@ -178,7 +178,7 @@ class ShowAttendTell(nn.Module):
         values: Tensor = self.feature_dropout(features.to(dtype))
         if self.project is not None:
             values = self.feature_dropout(F.relu(self.project(values)))
-        lengths = torch.full((len(values),), values.shape[1], device=values.device)
+        lengths = torch.full((values.shape[0],), values.shape[1], device=values.device)
         return EncodedSource(values, lengths, values.mean(1))
 
     def init_state(self, memory: EncodedSource, *, at_test: AtTest | None = None) -> State:
@@ -265,7 +265,7 @@ class ShowAttendTell(nn.Module):
     ) -> tuple[State, Float[Tensor, "n c"], AttentionOutput]:
         """(1)–(3): from h_{t−1} and c_{t−1} to h_t and c_t."""
         places: Places = state.places.value
-        query = state.hidden.view(len(places.values), -1, state.hidden.shape[-1])
+        query = state.hidden.view(places.values.shape[0], -1, state.hidden.shape[-1])
         look = self._look(query, places, attention)
         context = look.context.flatten(0, 1)
         if self.gate is not None:

@@ -120,7 +120,7 @@ class Transformer(Translator):
         for layer in self.encoder:
             x = layer(x, padding)
         x = self.encoder_norm(x)
-        return EncodedSource(x, lengths, x.new_zeros(len(x), 0))
+        return EncodedSource(x, lengths, x.new_zeros(x.shape[0], 0))
 
     def init_state(self, memory: EncodedSource) -> State:
         """Empty caches, and the source projected once for every layer."""
@@ -138,8 +138,9 @@ class Transformer(Translator):
             rows = torch.arange(len(allowed), device=x.device).repeat_interleave(len(x) // len(allowed))
             memories, allowed = [memory.reorder(rows) for memory in memories], allowed[rows]
         caches, previous = [], []
-        for layer, cache, memory, before in zip(self.decoder, state.caches, memories, state.previous, strict=True):
-            seen = history or layer is self.decoder[-1]
+        stack = zip(self.decoder, state.caches, memories, state.previous, strict=True)
+        for number, (layer, cache, memory, before) in enumerate(stack, start=1):
+            seen = history or number == len(self.decoder)
             x, cache, out = layer(x, memory, mask=allowed, cache=cache, previous=before, need_weights=seen)
             caches.append(cache)
             previous.append(out.weights[..., -1, :] if history else None)

@@ -117,7 +117,7 @@ class DecoderLayer(nn.Module):
         order = None if cache is not None and x.shape[1] == 1 else Mask.causal()  # the one query sees all keys
         inner = self.inner(self.around_inner.enter(x), mask=order, cache=cache, step=step)
         x = self.around_inner.leave(x, inner.context)
-        queries = self.around_cross.enter(x).reshape(len(memory.values), -1, x.shape[-1])
+        queries = self.around_cross.enter(x).reshape(memory.values.shape[0], -1, x.shape[-1])
         cross = self.cross(queries, memory, mask=mask, previous=previous, step=step, need_weights=need_weights)
         x = self.around_cross.leave(x, cross.context.reshape(x.shape))
         return self.around_feed.leave(x, self.feed(self.around_feed.enter(x))), inner.cache, cross

@@ -116,7 +116,7 @@ class LocationAware(Score):
                     got=f"{previous.shape[-1]} and {keys.shape[-2]}",
                     cure="pass out.weights[..., -1, :] of the step before",
                 )
-            flat = previous.to(keys.dtype).reshape(previous.shape[:-1].numel(), 1, previous.shape[-1])
+            flat = previous.to(keys.dtype).reshape(math.prod(previous.shape[:-1]), 1, previous.shape[-1])
             features = self.convolution(flat).mT  # [B k filters]
             keys = keys + self.to_features(features).reshape(*previous.shape, keys.shape[-1])  # [*b k a]
         return additive(self.to_query(query), keys, self.v.to(keys.dtype))
