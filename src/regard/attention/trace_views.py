@@ -4,6 +4,7 @@ import fnmatch
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -271,7 +272,7 @@ def _row_numbers(record: Record, count: int) -> list[int]:
         numbers = record.queries
         return list(numbers) if numbers is not None and len(numbers) == count else list(range(count))
     ends = [record.starts.get(place, 0) + call.shape[-1] for place, call in enumerate(record.calls)]
-    if any(later <= earlier for earlier, later in zip(ends, ends[1:], strict=False)):
+    if any(later <= earlier for earlier, later in pairwise(ends)):
         return list(range(count))
     steps = [(end, call.shape[-2]) for end, call in zip(ends, record.calls, strict=True)]
     joined = [max(end - rows + row, 0) for end, rows in steps for row in range(rows)]

@@ -83,9 +83,9 @@ const visible = new IntersectionObserver((entries) => {
 
 function layOut() {
   const narrow = board.clientWidth < 600, letters = Math.max(...layers.map((layer) => layer.short.length));
-  const names = Math.min(narrow ? 90 : 260, 18 + 6.6 * letters);
+  const names = Math.max(46, Math.min(narrow ? 90 : 260, 18 + 6.6 * letters));
   const scale = devicePixelRatio || 1;
-  side = Math.max(narrow ? 22 : 20, Math.min(84, Math.floor((board.clientWidth - names - 10) / widest)));
+  side = Math.max(narrow ? 22 : 20, Math.min(84, Math.max(44, Math.floor(250 / layers.length)), Math.floor((board.clientWidth - names - 10) / widest)));
   board.style.setProperty("--names", `${names}px`);
   board.style.setProperty("--side", `${side}px`);
   strips.forEach((strip, place) => {
@@ -230,7 +230,6 @@ function writeWords(layer) {
 }
 function shadeWords() {
   const { layer, held } = matrix, chosen = get("chosen");
-  const mark = (list, test) => list.forEach((span) => span.classList.toggle("current", test(span)));
   if (!layer.kept) return chosen.replaceChildren("No row was kept in full, so the words are not shaded.");
   const row = state.row - matrix.first, top = held.high[row] || 1, lift = get("lift").checked;
   spans.forEach((span, n) => {
@@ -240,8 +239,9 @@ function shadeWords() {
     if (shade) span.classList.add(`s${shade}`);
     shaded[n] = shade;
   });
-  mark(spans, (span) => span.row === state.row);
-  mark(picks, (span) => span.row === state.row);
+  document.querySelectorAll(".words .current").forEach((span) => span.classList.remove("current"));
+  const column = layer.columnOfRow[state.row], own = column === null ? picks[state.row - layer.rows.length + picks.length] : spans[column - firstWord];
+  own?.classList.add("current");
   const note = firstWord ? `; the last ${spans.length} words are shown` : "";
   const name = layer.rowText === null ? [] : [": ", bold(rowWord(layer, state.row))];
   return chosen.replaceChildren(`row ${layer.rows[state.row]} (${row + 1} of ${held.count})`, ...name, `, darkest ${format(held.high[row])}${note}`);

@@ -8,7 +8,7 @@ import base64
 import json
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from string import Template
 from typing import Any
@@ -57,9 +57,8 @@ def trace_page(layers: Sequence[SeenLayer], *, title: str, limit: int | float = 
     if kept < most:
         there = f"the last {kept:,} rows of each head are" if kept > 1 else "one row of each head is"
         said = f"only {there} here in full" if kept else "no row is here in full"
-        notes.append(
-            f"The weights of all {most:,} rows would be larger than {limit:g} MB: {said}. Thumbnails show all."
-        )
+        all_rows = f"All {most:,} rows would make a file larger than {limit:g} MB"
+        notes.append(f"{all_rows}: {said}. Thumbnails show all of them.")
         facts = _facts(finite, kept)
     page = Template(_file("trace_page.html")).substitute(
         title=as_html(title),
@@ -85,8 +84,6 @@ def _file(name: str) -> str:
 
 def _finite(layers: Sequence[SeenLayer]) -> tuple[list[SeenLayer], list[str]]:
     """Layers without NaN and infinities, which become 0; and a sentence for each layer that had some."""
-    from dataclasses import replace
-
     finite, notes = [], []
     for layer in layers:
         wrong = layer.weights.size - int(np.isfinite(layer.weights).sum())
@@ -163,7 +160,7 @@ def _facts(layers: Sequence[SeenLayer], kept: int) -> str:
 
     described: list[dict[str, Any]] = []
     for layer, short in zip(layers, short_names([layer.name for layer in layers]), strict=True):
-        heads, rows, columns = layer.weights.shape
+        rows, columns = layer.weights.shape[1:]
         described.append(
             {
                 "name": layer.name,

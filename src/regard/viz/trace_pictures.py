@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from regard.base import ConfigError, require
-from regard.viz.heatmap import as_numbers, colour_map_of, empty_figure, fit_figure, set_title
+from regard.viz.fonts import families, printable
+from regard.viz.heatmap import as_numbers, colour_map_of, empty_figure, fit_figure
 from regard.viz.seen_layer import SeenLayer, pooled, short_names
-from regard.viz.theme import DARK, LIGHT, words
+from regard.viz.theme import DARK, LIGHT, entitle
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -58,12 +59,11 @@ def head_grid(
     widest = max(layers, key=lambda layer: len(layer.heads))
     same = all(list(layer.heads) == list(widest.heads)[: len(layer.heads)] for layer in layers)
     ax.set_xticks([place + 0.5 for place in range(across)], widest.heads if same else range(across), fontsize=8)
-    ax.set_yticks([place + 0.5 for place in range(down)], ["."] * down, fontsize=8)
-    for label, name in zip(ax.get_yticklabels(), short_names([layer.name for layer in layers]), strict=True):
-        label.set(**words(name, 40))
+    names = [printable(name, 40) for name in short_names([layer.name for layer in layers])]
+    ax.set_yticks([place + 0.5 for place in range(down)], names, fontsize=8, parse_math=False, usetex=False)
+    for label in ax.get_yticklabels():
+        label.set_fontfamily(families(label.get_text()))
     if title is not None:
-        set_title(ax, title, size=11, loc="left")
-        ax.title.set_color(palette.ink)
-        ax._left_title.set_color(palette.ink) if hasattr(ax, "_left_title") else None  # type: ignore[func-returns-value]
+        entitle(ax, title, palette.ink, size=11)
     fit_figure(figure)
     return ax
