@@ -105,10 +105,10 @@ class TraceViews(Mapping[str, Record]):
         from regard.viz.trace_page import trace_page
 
         seen = self._layers_of(layers, item)
-        page = trace_page(seen, title="What the model looked at" if title is None else title, limit=limit)
-        notes = [*self._left_out(layers), *page.notes]
+        headline = "What the model looked at" if title is None else title
+        page = trace_page(seen, title=headline, limit=limit, notes=self._left_out(layers))
         content = page.text.encode("utf-8", "replace")
-        return PageFile(write_atomically(path, content), len(content), tuple(notes))
+        return PageFile(write_atomically(path, content), len(content), page.notes)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the page if it is small, else a table of the layers."""
@@ -142,6 +142,7 @@ class TraceViews(Mapping[str, Record]):
         return [seen_layer(self[name], item) for name in with_weights]
 
     def _left_out(self, pattern: str) -> list[str]:
+        """Sentences on layers that match and are not on the page."""
         names = [name for name in self if fnmatch.fnmatchcase(name, pattern) and not self[name].calls]
         return [f"Left out, since they have places and no weights: {listed(names)}."] if names else []
 

@@ -41,9 +41,7 @@ function level(across, down) {
 
 /* What is seen of the matrix: the first column and row, and the width and height of a cell. */
 function measure(anew) {
-  const { layer, held } = matrix, width = canvas.clientWidth, height = canvas.clientHeight, scale = devicePixelRatio || 1;
-  canvas.width = Math.round(width * scale);
-  canvas.height = Math.round(height * scale);
+  const { held } = matrix, width = canvas.clientWidth, scale = devicePixelRatio || 1;
   pen.font = FONT;
   const longest = (count, word, most) => {
     let room = 0;
@@ -51,7 +49,12 @@ function measure(anew) {
     return Math.min(most, Math.ceil(room) + 10);
   };
   const left = longest(held.count, plotRow, 110), top = longest(held.width, plotColumn, 100);
-  const fitX = Math.min((width - left) / held.width, 30), fitY = Math.min((height - top) / held.count, 30);
+  const fitX = Math.min((width - left) / held.width, 30);
+  canvas.parentElement.style.maxHeight = `${Math.ceil(top + held.count * (fitX > 10 ? fitX : 30)) + 3}px`; // no taller than its rows
+  const height = canvas.clientHeight;
+  canvas.width = Math.round(width * scale);
+  canvas.height = Math.round(height * scale);
+  const fitY = Math.min((height - top) / held.count, 30);
   const even = Math.max(fitX, fitY) / Math.min(fitX, fitY) < 3 ? Math.min(fitX, fitY) : 0; // else cells need not be squares
   const fits = [even || fitX, even || fitY];
   if (anew || !view) view = { x: 0, y: 0, wide: fits[0], high: fits[1] };

@@ -37,8 +37,12 @@ class TracePage:
     rows_seen: int
 
 
-def trace_page(layers: Sequence[SeenLayer], *, title: str, limit: int | float = 64) -> TracePage:
+def trace_page(
+    layers: Sequence[SeenLayer], *, title: str, limit: int | float = 64, notes: Sequence[str] = ()
+) -> TracePage:
     """Make the page of some layers, no larger than `limit` megabytes unless the thumbnails alone are.
+
+    `notes` are sentences that stand at its head, before those on what was left out.
 
     >>> page = trace_page([SeenLayer("inner", np.eye(3)[None], [0], range(3))], title="One head")
     >>> page.text.startswith("<!doctype html>"), page.notes, "<script src" in page.text
@@ -48,7 +52,8 @@ def trace_page(layers: Sequence[SeenLayer], *, title: str, limit: int | float = 
         raise ConfigError("a page of a trace needs layers", got="none")
     if not 0 < limit < 4096:
         raise ConfigError("the limit of a page, in megabytes", got=limit, expected="a number above 0, below 4096")
-    finite, notes = _finite(layers)
+    finite, said_of_layers = _finite(layers)
+    sentences = [*notes, *said_of_layers]
     thumbnails = [_script(f"t{place}", _packed(_thumbnail(layer))) for place, layer in enumerate(finite)]
     most = max(len(layer.rows) for layer in finite)
     facts = _facts(finite, most)
@@ -58,19 +63,19 @@ def trace_page(layers: Sequence[SeenLayer], *, title: str, limit: int | float = 
         there = f"the last {kept:,} rows of each head are" if kept > 1 else "one row of each head is"
         said = f"only {there} here in full" if kept else "no row is here in full"
         all_rows = f"All {most:,} rows would make a file larger than {limit:g} MB"
-        notes.append(f"{all_rows}: {said}. Thumbnails show all of them.")
+        sentences.append(f"{all_rows}: {said}. Thumbnails show all of them.")
         facts = _facts(finite, kept)
     page = Template(_file("trace_page.html")).substitute(
         title=as_html(title),
         summary=as_html(_summary(finite)),
-        notes="\n".join(f'<p class="note">{as_html(note)}</p>' for note in notes),
+        notes="\n".join(f'<p class="note">{as_html(note)}</p>' for note in sentences),
         style=read("widget.css") + Template(_file("trace_page.css")).substitute(shades=_shades()),
         script=_file("trace_matrix.js") + _file("trace_page.js"),
         facts=facts,
         thumbnails="\n".join(thumbnails),
         rows="\n".join(rows),
     )
-    return TracePage(page, tuple(notes), kept, most)
+    return TracePage(page, tuple(sentences), kept, most)
 
 
 def size_of(layers: Sequence[SeenLayer]) -> int:
