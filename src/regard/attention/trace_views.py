@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -290,7 +290,7 @@ def _labels(labels: Labels | None, item: int, items: int, numbers: list[int]) ->
     if len(labels) and not isinstance(labels[0], str):
         if len(labels) != items:
             raise ShapeError("labels for each text", got=f"{len(labels)} lists", expected=f"{items}, as the batch has")
-        labels = cast(Sequence[Sequence[str]], labels)[item]
+        labels = labels[item]
     texts = [str(label) for label in labels]
     if len(texts) == len(numbers) and max(numbers, default=0) >= len(texts):
         return texts, everything  # of just the rows that were kept

@@ -136,8 +136,11 @@ def _fitting(layers: Sequence[SeenLayer], most: int, room: int) -> tuple[int, li
 
 def _characters(layers: Sequence[SeenLayer], kept: int, ratio: float) -> float:
     """How many characters so many rows of each head take, packed by `ratio`."""
-    heads = ((len(layer.weights), min(kept, len(layer.rows)), layer.weights.shape[-1]) for layer in layers)
-    return sum(count * (4 / 3 * ratio * rows * (columns + 8) + 60) for count, rows, columns in heads)
+    characters = 0.0
+    for layer in layers:
+        heads, rows, columns = layer.weights.shape
+        characters += heads * (4 / 3 * ratio * min(kept, rows) * (columns + 8) + 60)
+    return characters
 
 
 def _estimate(layers: Sequence[SeenLayer], most: int, room: int) -> int:

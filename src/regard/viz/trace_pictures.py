@@ -58,7 +58,8 @@ def head_grid(
     ax.tick_params(length=0, labelcolor=palette.ink, top=True, bottom=False, labeltop=True, labelbottom=False, pad=3)
     widest = max(layers, key=lambda layer: len(layer.heads))
     same = all(list(layer.heads) == list(widest.heads)[: len(layer.heads)] for layer in layers)
-    ax.set_xticks([place + 0.5 for place in range(across)], widest.heads if same else range(across), fontsize=8)
+    numbers = [str(head) for head in (widest.heads if same else range(across))]
+    ax.set_xticks([place + 0.5 for place in range(across)], numbers, fontsize=8)
     names = [printable(name, 40) for name in short_names([layer.name for layer in layers])]
     ax.set_yticks([place + 0.5 for place in range(down)], names, fontsize=8, parse_math=False, usetex=False)
     for label in ax.get_yticklabels():
