@@ -144,3 +144,33 @@ def test_empty_layers_and_wrong_limits() -> None:
     for limit in (0, -1, float("nan")):
         with pytest.raises(ConfigError, match="limit of a page"):
             trace_page([layer("inner", 1, 1, 1)], title="x", limit=limit)
+
+
+def test_letters_can_be_read_on_every_shade() -> None:
+    """The contrast of letters with their ground, as WCAG defines it, in both sets of colours."""
+
+    def luminance(colour: NDArray[Any]) -> float:
+        share = colour / 255
+        linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
+        return float(linear @ [0.2126, 0.7152, 0.0722])
+
+    def rgb(text: str) -> NDArray[Any]:
+        return np.array([int(text[place : place + 2], 16) for place in (1, 3, 5)], dtype=float)
+
+    style = trace_page([layer("inner", 1, 1, 1)], title="x").text
+    shades = dict(re.findall(r"\.words \.s(\d+) \{ background: rgba\(var\(--heat\), ([\d.]+)\)", style))
+    assert len(shades) == 16
+    strong = [
+        re.findall(r"\.s(\d+)", rule) for rule in re.findall(r"((?:\.words \.s\d+,? )+)\{ color: var\(--strong", style)
+    ]
+    colours = [
+        {name: re.findall(rf"--{name}: ([^;]+);", style)[place] for name in ("card", "ink", "heat", "strong")}
+        for place in (0, 1)
+    ]
+    for theme, numbers in zip(colours, strong, strict=True):
+        heat = np.array([float(number) for number in theme["heat"].split(",")])
+        for shade, share in shades.items():
+            ground = rgb(theme["card"]) + (heat - rgb(theme["card"])) * float(share)
+            letters = rgb(theme["strong" if shade in numbers else "ink"])
+            low, high = sorted([luminance(ground), luminance(letters)])
+            assert (high + 0.05) / (low + 0.05) >= 3.8, (theme, shade)

@@ -169,7 +169,9 @@ def seen_layer(record: Record, item: int = 0) -> "SeenLayer":
     numbers = _row_numbers(record, one.shape[1])
     rows, kept_rows = _labels(record.rows, place, count, numbers)
     columns, kept_columns = _labels(record.columns, place, count, list(range(one.shape[2])))
-    one = one[:, kept_rows][..., kept_columns]
+    if len(kept_rows) < one.shape[1]:  # a copy, which large weights are spared
+        one = one[:, kept_rows]
+    one = one[..., : len(kept_columns)]
     heads = record.head_numbers if record.head_numbers is not None and record.heads else list(range(len(one)))
     return SeenLayer(record.name, one, heads, [numbers[row] for row in kept_rows], rows, columns, record.heads)
 

@@ -22,18 +22,18 @@ function shades() {
 function level(across, down) {
   const key = `${across},${down}`;
   if (!matrix.levels.has(key)) {
-    const halve = (from, x, y) => {
-      const columns = Math.ceil(from.columns / x), rows = Math.ceil(from.rows / y), data = new Uint8Array(rows * columns);
+    const halve = (from, x, y) => { // x and y: how often the columns and rows are halved, 0 or 1
+      const columns = (from.columns + x) >> x, rows = (from.rows + y) >> y, data = new Uint8Array(rows * columns), old = from.data;
       for (let row = 0, n = 0; row < from.rows; row++) {
-        const start = Math.floor(row / y) * columns;
+        const start = (row >> y) * columns;
         for (let column = 0; column < from.columns; column++, n++) {
-          const place = start + Math.floor(column / x);
-          if (from.data[n] > data[place]) data[place] = from.data[n];
+          const place = start + (column >> x), shade = old[n];
+          if (shade > data[place]) data[place] = shade;
         }
       }
       return { data, rows, columns };
     };
-    const made = across ? halve(level(across - 1, down), 2, 1) : down ? halve(level(0, down - 1), 1, 2) : shades();
+    const made = across ? halve(level(across - 1, down), 1, 0) : down ? halve(level(0, down - 1), 0, 1) : shades();
     matrix.levels.set(key, made);
   }
   return matrix.levels.get(key);

@@ -155,6 +155,7 @@ async function choose(place, head, row = null) {
     writeWords(layer);
   }
   matrix = { layer, held, first: layer.kept ? kept : 0, pooled: !layer.kept, levels: new Map() };
+  get("scale").disabled = matrix.pooled;
   measure(changed);
   pointed = null;
   chooseRow(state.row);
@@ -241,7 +242,11 @@ function shadeWords() {
   });
   document.querySelectorAll(".words .current").forEach((span) => span.classList.remove("current"));
   const column = layer.columnOfRow[state.row], own = column === null ? picks[state.row - layer.rows.length + picks.length] : spans[column - firstWord];
-  own?.classList.add("current");
+  if (own) {
+    own.classList.add("current");
+    const home = own.parentElement, start = own.offsetTop - home.offsetTop;
+    if (start < home.scrollTop || start + own.offsetHeight > home.scrollTop + home.clientHeight) home.scrollTop = start - home.clientHeight / 2;
+  }
   const note = firstWord ? `; the last ${spans.length} words are shown` : "";
   const name = layer.rowText === null ? [] : [": ", bold(rowWord(layer, state.row))];
   return chosen.replaceChildren(`row ${layer.rows[state.row]} (${row + 1} of ${held.count})`, ...name, `, darkest ${format(held.high[row])}${note}`);

@@ -24,6 +24,7 @@ from regard.viz.seen_layer import SeenLayer, pooled, short_names, to_bytes
 MEGABYTE = 1_000_000
 THUMBNAIL = 64  # rows and columns of a thumbnail, at most
 _SHADES = 16  # of a word; trace_page.js has the same number
+_FIRST_STRONG, _FIRST_STRONG_IN_THE_DARK = 13, 10  # shades on which letters of the other colour have more contrast
 _SAMPLED = 24  # rows of a head that are packed to estimate how well all of them will
 
 
@@ -200,9 +201,14 @@ def _summary(layers: Sequence[SeenLayer]) -> str:
 
 
 def _shades() -> str:
-    """Classes for words: the ground of each shade, and a colour of letters that can be read on it."""
-    rules = []
-    for shade in range(1, _SHADES + 1):
-        ink = " color: var(--strong);" if shade > 0.6 * _SHADES else ""
-        rules.append(f".words .s{shade} {{ background: rgba(var(--heat), {0.95 * shade / _SHADES:.3f});{ink} }}")
-    return "\n".join(rules)
+    """Classes for words: the ground of each shade, and the colour of letters that has more contrast with it."""
+    grounds = [
+        f".words .s{shade} {{ background: rgba(var(--heat), {0.95 * shade / _SHADES:.3f}); }}"
+        for shade in range(1, _SHADES + 1)
+    ]
+    strong = "{ color: var(--strong); }"
+    light, dark = (
+        ", ".join(f".words .s{shade}" for shade in range(first, _SHADES + 1))
+        for first in (_FIRST_STRONG, _FIRST_STRONG_IN_THE_DARK)
+    )
+    return "\n".join([*grounds, f"{light} {strong}", f"@media (prefers-color-scheme: dark) {{ {dark} {strong} }}"])
