@@ -51,7 +51,8 @@ def test_from_a_model_to_its_page(tmp_path: Path) -> None:
     written = seen.page(tmp_path / "seen.html", item=1, title="Six words")
     text = (tmp_path / "seen.html").read_text(encoding="utf-8")
     assert written == PageFile(tmp_path / "seen.html", len(text.encode()), ())
-    assert str(written).endswith("seen.html: 0.1 MB.") or str(written).endswith("seen.html: 0.0 MB.")
+    assert re.fullmatch(r".*seen\.html: \d+ kB\.", str(written))
+    assert str(PageFile(Path("x"), 2_340_000, ("A note.",))) == "x: 2.3 MB. A note."
     facts = re.search(r'id="facts">(.*?)</script>', text)
     assert facts
     layers, texts = (json.loads(facts[1])[name] for name in ("layers", "texts"))
@@ -102,6 +103,8 @@ def test_rows_of_steps_know_their_places() -> None:
     cross = Record("cross", [rng.dirichlet(np.ones(4), (1, 1)) for _ in range(3)])  # the same keys at every step
     assert list(seen_layer(cross).rows) == [0, 1, 2]
     assert not seen_layer(cross).has_heads
+    static = Record("static", [rng.dirichlet(np.ones(9), (1, 1)) for _ in range(3)], queries=[5])  # a cache of one size
+    assert list(seen_layer(static).rows) == [5, 6, 7]
 
 
 def test_edges_become_matrices(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,8 @@ class PageFile:
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return " ".join([f"{self.path}: {self.size / 1e6:.1f} MB.", *self.notes])
+        size = f"{self.size / 1e6:.1f} MB" if self.size >= 1e6 else f"{self.size / 1e3:.0f} kB"
+        return " ".join([f"{self.path}: {size}.", *self.notes])
 
 
 class TraceViews(Mapping[str, Record]):
@@ -268,20 +269,19 @@ def _matrices(record: Record) -> NDArray[Any]:
 def _row_numbers(record: Record, count: int) -> list[int]:
     """The number of each row: of its query, or of its place in the text where rows were joined step by step.
 
-    A step whose keys end later than those of the step before attends from the last of its keys; if the ends do not
-    grow, as in cross-attention, rows are counted.
+    A step whose keys end later than those of the step before attends from the last of its keys. If the ends do not
+    grow, as in cross-attention and with a static cache, the rows of a step follow those of the step before.
     """
-    if len(record.calls) == 1 or record.edges is not None:
-        numbers = record.queries
-        return list(numbers) if numbers is not None and len(numbers) == count else list(range(count))
-    ends = [record.starts.get(place, 0) + call.shape[-1] for place, call in enumerate(record.calls)]
-    if any(later <= earlier for earlier, later in pairwise(ends)):
-        return list(range(count))
-    steps = [(end, call.shape[-2]) for end, call in zip(ends, record.calls, strict=True)]
-    joined = [max(end - rows + row, 0) for end, rows in steps for row in range(rows)]
-    if record.queries is not None and len(record.queries) == steps[0][1]:
-        joined[: steps[0][1]] = record.queries
-    return joined
+    calls = record.calls if record.edges is None else record.calls[:1]
+    first = calls[0].shape[-2] if record.edges is None else count
+    queries = record.queries if record.queries is not None and len(record.queries) == first else range(first)
+    numbers = list(queries)
+    ends = [record.starts.get(place, 0) + call.shape[-1] for place, call in enumerate(calls)]
+    grow = all(earlier < later for earlier, later in pairwise(ends))
+    for end, call in zip(ends[1:], calls[1:], strict=True):
+        start = end - call.shape[-2] if grow else max(numbers, default=-1) + 1
+        numbers.extend(range(start, start + call.shape[-2]))
+    return numbers
 
 
 def _labels(labels: Labels | None, item: int, items: int, numbers: list[int]) -> tuple[list[str] | None, list[int]]:
