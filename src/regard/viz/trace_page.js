@@ -231,6 +231,7 @@ function writeWords(layer) {
 }
 function shadeWords() {
   const { layer, held } = matrix, chosen = get("chosen");
+  get("word").replaceChildren(); // it told a weight of the row before
   if (!layer.kept) return chosen.replaceChildren("No row was kept in full, so the words are not shaded.");
   const row = state.row - matrix.first, top = held.high[row] || 1, lift = get("lift").checked;
   spans.forEach((span, n) => {
