@@ -25,6 +25,7 @@ from regard.attention.position import (
 )
 from regard.attention.record import EdgeList, Record
 from regard.attention.rollout import rollout
+from regard.attention.trace_views import PageFile
 from regard.attention.tracing import Trace, trace
 
 POSITIONS: dict[str, type] = {
@@ -58,6 +59,7 @@ __all__ = [
     "Mask",
     "Memory",
     "MultiHead",
+    "PageFile",
     "Place",
     "PlaceCache",
     "Position",

@@ -131,6 +131,12 @@ class Record:
         ]
         return replace(self, calls=steps)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the weights of the first item if they are few, else their shape."""
+        from regard.attention.trace_views import records_html
+
+        return records_html([self], "Record")
+
     def item(self, batch: int = 0) -> "Record":
         """One item of the batch, without its batch axis: cut to its labels, or a path, cut to glimpses that count."""
         if not self.calls:

@@ -7,7 +7,7 @@ seen["decoder.0.cross"].weights
 
 import fnmatch
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from os import PathLike
@@ -23,6 +23,7 @@ from regard.attention.layer_stack import modules_of
 from regard.attention.record import EdgeList, GlimpsePath, Labels, Record
 from regard.attention.trace_checks import check_layers, check_seen
 from regard.attention.trace_file import records_from_json, records_to_json
+from regard.attention.trace_views import TraceViews
 from regard.base import ConfigError, RegardError, write_atomically
 from regard.score import Edges
 
@@ -45,8 +46,8 @@ class LaterWeights(Protocol):
         ...
 
 
-class Trace(Mapping[str, Record]):
-    """What was seen: records by name (or by number, in the order of their first call)."""
+class Trace(TraceViews):
+    """What was seen: records by name (or by number, in the order of their first call), and pictures of them."""
 
     def __init__(
         self,

@@ -14,6 +14,9 @@ from regard.viz.overlay import CaptionOverlay, overlay, overlays
 from regard.viz.page import RunReport, Sample, report_page
 from regard.viz.path import glimpse_animation, glimpse_path
 from regard.viz.places import position_maps
+from regard.viz.seen_layer import SeenLayer
+from regard.viz.trace_page import TracePage, trace_page
+from regard.viz.trace_pictures import head_grid
 
 DRAWINGS: dict[str, Callable[..., Any]] = {
     "matrix": matrix.draw,
@@ -38,6 +41,8 @@ __all__ = [
     "LengthBucket",
     "RunReport",
     "Sample",
+    "SeenLayer",
+    "TracePage",
     "animate",
     "can_move",
     "chart_curves",
@@ -48,6 +53,7 @@ __all__ = [
     "glimpse_animation",
     "glimpse_errors",
     "glimpse_path",
+    "head_grid",
     "heatmap",
     "heatmaps",
     "length_curves",
@@ -57,4 +63,5 @@ __all__ = [
     "position_maps",
     "report_page",
     "save",
+    "trace_page",
 ]
