@@ -10,8 +10,10 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 import jaxtyping
+from beartype import BeartypeConf, beartype
 
 _with_shapes = jaxtyping.jaxtyped
+_AS_BEFORE = BeartypeConf(violation_type=jaxtyping.TypeCheckError)  # the error of jaxtyping's own check
 
 
 def has_shapes(annotation: Any) -> bool:
@@ -31,7 +33,7 @@ def jaxtyped(function: Any = None, *, typechecker: Any = None) -> Any:
         return functools.partial(jaxtyped, typechecker=typechecker)
     if typechecker is None or not inspect.isfunction(function) or has_shapes([*function.__annotations__.values()]):
         return _with_shapes(function, typechecker=typechecker)
-    checked: Callable[..., Any] = typechecker(function)
+    checked: Callable[..., Any] = beartype(conf=_AS_BEFORE)(function)
     return checked
 
 

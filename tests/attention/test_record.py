@@ -60,3 +60,19 @@ def test_places_of_a_path() -> None:
     assert record.item(0).places.shape == (2, 2)
     with pytest.raises(ShapeError, match="layer looked at no places"):
         _ = Record("layer", [np.ones((1, 1))]).places
+
+
+def test_joined_rows_keep_the_labels_of_their_places() -> None:
+    """The last row of a prompt of three words, then two steps: rows 2, 3 and 4 of five words."""
+    rng = np.random.default_rng(0)
+    steps = [rng.dirichlet(np.ones(keys), (1, 2, 1)) for keys in (3, 4, 5)]
+    words = ["a", "b", "c", "d", "e"]
+    record = Record("layer", steps, heads=True, rows=words, columns=words, queries=[2])
+    assert record.row_numbers == [2, 3, 4]
+    one = record.item(0)
+    assert one.rows == ["c", "d", "e"]
+    assert one.weights.shape == (2, 3, 5)
+    assert np.allclose(one.weights[:, 0, :3], steps[0][0, :, 0])
+    assert np.allclose(one.weights[:, 2], steps[2][0, :, 0])
+    of_the_rows = Record("layer", steps, heads=True, rows=["x", "y", "z"], queries=[2]).item(0)
+    assert of_the_rows.rows == ["x", "y", "z"]

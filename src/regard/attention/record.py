@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -100,6 +101,25 @@ class Record:
         tail = ("h", *pairs) if self.heads else pairs
         return ("b",) * (self.calls[0].ndim - len(tail)) + tail
 
+    @property
+    def row_numbers(self) -> list[int]:
+        """The number of each row: of its query, or of its place in the text where rows were joined step by step.
+
+        A step whose keys end later than those of the step before attends from the last of its keys. If the ends do not
+        grow, as in cross-attention and with a static cache, the rows of a step follow those of the step before.
+        """
+        if self.edges is not None:
+            return list(self.queries if self.queries is not None else range(self.edges[0].sizes[0]))
+        first = self.calls[0].shape[-2]
+        chosen = self.queries is not None and len(self.queries) == first
+        numbers = list(cast(list[int], self.queries)) if chosen else list(range(first))
+        ends = [self.starts.get(place, 0) + call.shape[-1] for place, call in enumerate(self.calls)]
+        grow = all(earlier < later for earlier, later in pairwise(ends))
+        for end, call in zip(ends[1:], self.calls[1:], strict=True):
+            start = end - call.shape[-2] if grow else max(numbers, default=-1) + 1
+            numbers.extend(range(start, start + call.shape[-2]))
+        return numbers
+
     def dense(self, call: int = 0) -> NDArray[Any]:
         """The weights of one call as matrices [*b q k], also where they were made over an edge list."""
         weights = self.calls[call]
@@ -150,9 +170,12 @@ class Record:
         rows, columns = _labels_of(self.rows, batch), _labels_of(self.columns, batch)
         if self.edges is not None:  # labels are of nodes, and no edge is cut
             return replace(self, calls=[weights], rows=rows, columns=columns, starts={})
-        if rows is not None and self.queries is not None:
-            rows = [rows[number] for number in self.queries if number < len(rows)]
-        weights = weights[..., : None if rows is None else len(rows), : None if columns is None else len(columns)]
+        numbers = self.row_numbers
+        of_these_rows = rows is not None and len(rows) == len(numbers) and max(numbers, default=0) >= len(rows)
+        if rows is not None and not of_these_rows and numbers != list(range(len(rows))):
+            labelled = [(row, number) for row, number in enumerate(numbers) if number < len(rows)]
+            weights, rows = weights[..., [row for row, _ in labelled], :], [rows[number] for _, number in labelled]
+        weights = weights[..., : None if columns is None else len(columns)]
         return replace(self, calls=[weights], rows=rows, columns=columns, starts={})
 
 

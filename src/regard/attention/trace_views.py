@@ -4,7 +4,6 @@ import fnmatch
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -167,7 +166,7 @@ def seen_layer(record: Record, item: int = 0) -> "SeenLayer":
     place = int(item) % count
     one = weights.reshape(count, *weights.shape[len(lead) :])[place]
     one = one if record.heads else one[None]
-    numbers = _row_numbers(record, one.shape[1])
+    numbers = record.row_numbers
     rows, kept_rows = _labels(record.rows, place, count, numbers)
     columns, kept_columns = _labels(record.columns, place, count, list(range(one.shape[2])))
     if len(kept_rows) < one.shape[1]:  # a copy, which large weights are spared
@@ -264,24 +263,6 @@ def _matrices(record: Record) -> NDArray[Any]:
             cure="draw a part of the graph as regard.explanation.EdgeWeights",
         )
     return record.dense()
-
-
-def _row_numbers(record: Record, count: int) -> list[int]:
-    """The number of each row: of its query, or of its place in the text where rows were joined step by step.
-
-    A step whose keys end later than those of the step before attends from the last of its keys. If the ends do not
-    grow, as in cross-attention and with a static cache, the rows of a step follow those of the step before.
-    """
-    calls = record.calls if record.edges is None else record.calls[:1]
-    first = calls[0].shape[-2] if record.edges is None else count
-    queries = record.queries if record.queries is not None and len(record.queries) == first else range(first)
-    numbers = list(queries)
-    ends = [record.starts.get(place, 0) + call.shape[-1] for place, call in enumerate(calls)]
-    grow = all(earlier < later for earlier, later in pairwise(ends))
-    for end, call in zip(ends[1:], calls[1:], strict=True):
-        start = end - call.shape[-2] if grow else max(numbers, default=-1) + 1
-        numbers.extend(range(start, start + call.shape[-2]))
-    return numbers
 
 
 def _labels(labels: Labels | None, item: int, items: int, numbers: list[int]) -> tuple[list[str] | None, list[int]]:
