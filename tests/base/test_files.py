@@ -105,9 +105,14 @@ def test_files_are_hashed_and_named_in_one_place() -> None:
 
 
 def test_all_json_comes_through_one_door() -> None:
-    """Everywhere else 100,000 brackets would end in a RecursionError."""
-    for path in Path(regard.__file__).parent.rglob("*.py"):
-        if path.name != "files.py":
+    """Everywhere else 100,000 brackets would end in a RecursionError.
+
+    What exports write to be run without regard reads the files of its own folder.
+    """
+    package = Path(regard.__file__).parent
+    without_regard = {package / "export" / name for name in ("run_onnx.py", "transformers.py")}
+    for path in package.rglob("*.py"):
+        if path.name != "files.py" and path not in without_regard:
             assert not re.search(r"json\.loads?\(|from json import", path.read_text()), path
 
 
