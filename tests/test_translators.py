@@ -67,7 +67,6 @@ SETTINGS = {name: VARIANTS.get(name) or [small(paper.config)] for name, paper in
 CASES = {f"{name}-{i}": (name, settings) for name, variants in SETTINGS.items() for i, settings in enumerate(variants)}
 ATTENDING = [name for name, paper in MODELS.items() if "align" in paper.config.__dataclass_fields__]
 every_model = pytest.mark.parametrize("case", CASES)
-without_hook = pytest.mark.bare  # of many steps; the hook sees steps in other tests here, and search in tests/decode
 
 
 def attends(case: str) -> bool:
@@ -122,7 +121,6 @@ def test_weights_come_when_they_are_asked_for_and_change_no_logits(case: str) ->
     torch.testing.assert_close(asked.logits, plain.logits)
 
 
-@without_hook
 @every_model
 def test_search_gives_the_weights_of_what_it_found(case: str) -> None:
     model, (source, lengths, _) = build(case), batch()
@@ -204,7 +202,6 @@ def test_later_words_do_not_change_earlier_predictions(case: str) -> None:
     assert not torch.equal(other[:, 3:], whole[:, 3:])
 
 
-@without_hook
 @every_model
 def test_search_does_not_depend_on_the_batch(case: str) -> None:
     model, (source, lengths, _) = build(case), batch()
@@ -219,7 +216,6 @@ def test_search_does_not_depend_on_the_batch(case: str) -> None:
         assert alone.log_prob == pytest.approx(together[i][0].log_prob, abs=1e-9)
 
 
-@without_hook
 @every_model
 def test_score_of_a_hypothesis_is_the_teacher_forced_one(case: str) -> None:
     model, (source, lengths, _) = build(case), batch()
