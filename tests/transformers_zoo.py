@@ -1,36 +1,12 @@
 """Small models of Hugging Face transformers with random weights, made from their settings, and inputs for them."""
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import torch
+from tiny_transformers import import_transformers
 from torch import Tensor, nn
 
-
-@contextlib.contextmanager
-def torchvision_without_operators() -> Iterator[None]:
-    """Let torchvision, which transformers imports if it is there, be imported without its compiled part."""
-    register_fake = torch.library.register_fake
-
-    def tolerant(name: Any, *args: Any, **kwargs: Any) -> Any:
-        if str(name).startswith("torchvision::"):
-            return lambda function: function
-        return register_fake(name, *args, **kwargs)
-
-    torch.library.register_fake = tolerant
-    try:
-        with contextlib.suppress(ImportError):
-            import torchvision  # noqa: F401
-        yield
-    finally:
-        torch.library.register_fake = register_fake
-
-
-with torchvision_without_operators():
-    import transformers
-    from transformers import AttentionInterface  # noqa: F401 - which imports the rest
-
+transformers = import_transformers()
 WORDS = 37
 SMALL = {
     "vocab_size": WORDS, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 32,

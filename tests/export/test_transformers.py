@@ -1,19 +1,20 @@
 """Folders of transformers: loaded by AutoModelForSeq2SeqLM, the same logits and greedy translations."""
 
 import json
-import sys
 import types
-from importlib.util import find_spec
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from small_models import ENGLISH, FRENCH, TEXTS, translator
+from tiny_transformers import import_transformers
 
-from regard.api import Model
+from regard.api import Model, load
 from regard.base import RegardError
 from regard.data import BOS, EOS, PAD, UNK, SubwordCodec, collate
+from regard.datasets.tatoeba_plain import tatoeba_plain
 from regard.export import export_model
 
 CASES: list[dict[str, Any]] = [
@@ -27,23 +28,10 @@ CASES: list[dict[str, Any]] = [
 
 @pytest.fixture
 def transformers() -> Any:
-    """The library; where torchvision is there but does not fit to torch, it is imported without its operators."""
-    if find_spec("torchvision") is not None and "torchvision" not in sys.modules:
-        register = torch.library.register_fake
-
-        def skip(name: Any, *arguments: Any, **named: Any) -> Any:
-            if str(name).startswith("torchvision::"):
-                return lambda function: function
-            return register(name, *arguments, **named)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(torch.library, "register_fake", skip)
-            import torchvision  # noqa: F401
-    import transformers
-
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    return transformers
+    """The library, without its progress bars."""
+    library = import_transformers()
+    library.logging.disable_progress_bar()
+    return library
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -61,10 +49,28 @@ def test_logits_and_translations_are_ours(transformers: Any, tmp_path: Path) -> 
             compare_tokenizers(model, folder, transformers)
 
 
-def compare_logits(model: Model, theirs: Any) -> None:
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@torch.no_grad()
+def test_the_model_in_the_package(transformers: Any, tmp_path: Path) -> None:
+    """On 40 pairs of its test set: logits and numbers of texts."""
+    model = load("tatoeba-en-fr", device="cpu")
+    folder = export_model(model, "transformers", tmp_path / "out")
+    theirs = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    test = tatoeba_plain()["test"]
+    sources, targets = (side[:: len(side) // 40][:40] for side in (test.source, test.target))
+    for codec, text in [(0, text) for text in sources] + [(1, text) for text in targets]:
+        assert tokenizer(text)["input_ids"] == [*model.task.codecs[codec].encode_text(text), EOS]
+    compare_logits(model, theirs, sources, targets)
+
+
+def compare_logits(
+    model: Model, theirs: Any, sources: Sequence[str] = ENGLISH, targets: Sequence[str] = FRENCH
+) -> None:
     """A padded batch, in float64, where the table of positions in float32 is the only difference, and in float32."""
     source, target = model.task.codecs
-    batch = collate([(source.encode_text(a), target.encode_text(b)) for a, b in zip(ENGLISH, FRENCH, strict=True)])
+    batch = collate([(source.encode_text(a), target.encode_text(b)) for a, b in zip(sources, targets, strict=True)])
     mask = torch.arange(batch.source.shape[1]) < batch.source_lengths.unsqueeze(1)
     inputs = {"input_ids": batch.source, "attention_mask": mask.long(), "decoder_input_ids": batch.inputs}
     for dtype, error in ((torch.float64, 5e-6), (torch.float32, 1e-5)):

@@ -218,7 +218,7 @@ def _shading(shading: Shading) -> str:
     if not shading.words:
         return ""
     hops = len(shading.weights)
-    name = f"{hops} hops together" if hops > 1 else "one hop"
+    name = f"{hops} hops together" if hops > 1 else "weights"
     body = f'<p class="said">{name}{_told(shading.answer)}</p>{_shaded(shading, shading.together())}'
     if hops > 1:
         room = max(1, _MOST_SHADED // len(shading.words))

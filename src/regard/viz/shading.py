@@ -50,7 +50,7 @@ def draw(shading: Shading, *, dark: bool = False) -> "matplotlib.axes.Axes":
     room = max(0, MOST_LINES // (lines + 1) - 1)
     chosen = list(range(hops)) if hops <= room else shading.sharpest(room)
     answer = f" → {printable(shading.answer, 60)}" if shading.answer else ""
-    blocks = [(f"{hops} hops together{answer}" if hops > 1 else f"one hop{answer}", shading.together())]
+    blocks = [(f"{hops} hops together{answer}" if hops > 1 else f"weights{answer}", shading.together())]
     if hops > 1:
         blocks += [(f"hop {hop + 1}", shading.weights[hop]) for hop in chosen]
         if len(chosen) < hops:

@@ -62,6 +62,9 @@ def head_grid(
     ax.set_xticks([place + 0.5 for place in range(across)], numbers, fontsize=8)
     names = [printable(name, 40) for name in short_names([layer.name for layer in layers])]
     ax.set_yticks([place + 0.5 for place in range(down)], names, fontsize=8, parse_math=False, usetex=False)
+    ax.xaxis.set_label_position("top")
+    ax.set_xlabel("head", fontsize=8, color=palette.soft)
+    ax.set_ylabel("layer", fontsize=8, color=palette.soft)
     for label in ax.get_yticklabels():
         label.set_fontfamily(families(label.get_text()))
     if title is not None:
