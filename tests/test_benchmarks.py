@@ -351,6 +351,17 @@ def test_transformer_xl_and_the_published_way_agree(load: Load) -> None:
         gate.check_results({"other": other}, eager=exact, exact=exact)
 
 
+def test_a_memory_and_one_window_agree_and_a_short_memory_does_not(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    benchmark = load("xl_evaluation_gpu")
+    cpu = torch.device("cpu")
+    assert benchmark.compare(benchmark.SMALL, cpu) < 1e-9
+    right = benchmark.TransformerXL.initial_state
+    monkeypatch.setattr(
+        benchmark.TransformerXL, "initial_state", lambda self, batch, memory: right(self, batch, min(memory, 3))
+    )
+    assert benchmark.compare(benchmark.SMALL, cpu) > 1e-3
+
+
 def test_the_turing_machine_and_its_port_agree(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     benchmark = load("ntm_gpu")
     assert benchmark.gate(torch.device("cpu"), small=True) == {}
