@@ -295,7 +295,7 @@ def test_over_edges_the_kernel_is_for_halves_on_a_gpu() -> None:
 
 
 def test_a_band_on_a_gpu_has_a_kernel_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It fits these calls and refuses the others; `auto` leaves all of them to torch."""
+    """It fits these calls and refuses the others."""
     monkeypatch.setattr(limits, "HAS_TRITON", True)
     states, by_distance = torch.empty(2, 4, 8), torch.empty(2, 4, 4)
     call = Call("cuda", states, states, keys=states)
@@ -315,8 +315,35 @@ def test_a_band_on_a_gpu_has_a_kernel_that_is_named(monkeypatch: pytest.MonkeyPa
     ):
         changed = call._replace(**changes)
         assert (not reasons_against("banded", ScaledDot(), Softmax(), changed)) == fits, changes
-        assert dispatch.choose("auto", ScaledDot(), Softmax(), changed, gradient=False) == "sdpa"
         assert dispatch.choose("auto", ScaledDot(), Softmax(), changed, gradient=True) == "reference"
+
+
+def test_auto_takes_the_kernel_over_a_band_where_it_is_quicker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "HAS_TRITON", True)
+    states, far = torch.empty(2, 4, 8, dtype=torch.bfloat16), torch.empty(2, 24, 8, dtype=torch.bfloat16)
+    call, many = Call("cuda", states, states, keys=states), Call("cuda", far, far, keys=far)
+    by_distance, window = torch.empty(2, 4, 4), Mask.window(2, 0)
+    dense = Mask.of(torch.ones(4, 4, dtype=torch.bool))
+    for each, expected in (
+        (call._replace(mask=Mask.causal(), by_distance=by_distance), "banded"),
+        (call._replace(mask=dense, by_distance=by_distance), "sdpa"),
+        (call._replace(mask=Mask.causal()), "sdpa"),
+        (call._replace(mask=window), "sdpa"),  # three of four keys are seen
+        (many._replace(mask=window), "banded"),
+        (many._replace(mask=Local1D(2, 2).mask()), "banded"),
+        (many._replace(mask=Mask.causal()), "sdpa"),
+        (many._replace(mask=window, bias=True), "sdpa"),
+        (many._replace(mask=window, device="cpu"), "sdpa"),
+        (many._replace(mask=window, query=far.float()), "sdpa"),  # in full float32 it was not timed
+    ):
+        assert dispatch.choose("auto", ScaledDot(), Softmax(), each, gradient=False) == expected, each
+    wide = many._replace(mask=window, query=far.float(), values=far.float(), keys=far.float())
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        assert dispatch.choose("auto", ScaledDot(), Softmax(), wide, gradient=False) == "banded"
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
 
 
 def test_a_band_is_refused_with_every_reason() -> None:

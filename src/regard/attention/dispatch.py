@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from regard.align import Softmax
@@ -12,6 +13,8 @@ from regard.kernels.derivatives import REASON, transformed
 
 IMPLEMENTATIONS = ("auto", "reference", "sdpa", "triton", "blocked", "banded")
 DOTS = ("sdpa", "banded")  # for scores that are products; the others are for sums through tanh
+HALF = (torch.bfloat16, torch.float16)
+KEYS_OF_A_BAND = 4  # as many times as many keys as a query sees: from here on `auto` leaves the others out
 OVER_EDGES = ("auto", "reference", "triton")
 
 
@@ -111,12 +114,30 @@ def _fastest(score: Any, align: Any, call: Call) -> str:
     if call.query is not None and call.query.shape[-1] == 0:
         return "reference"
     if getattr(score, "is_dot", False):  # the same questions as above, without making sentences
-        return "sdpa"
+        return "banded" if _leaves_a_band(call) and not reasons_against("banded", score, align, call) else "sdpa"
     if not getattr(score, "is_additive", False) or call.bias:
         return "reference"
     if call.device == "cuda":
         return "reference" if reasons_against("triton", score, align, call) else "triton"
     return "blocked" if call.device == "cpu" and _pays(score, call) else "reference"
+
+
+def _leaves_a_band(call: Call) -> bool:
+    """Whether the kernel over a band is the quicker one: on a GPU, with relative positions or far more keys than seen.
+
+    It was timed in half precision, and in float32 where products may have ten bits.
+    """
+    query = call.query
+    if call.device != "cuda" or query is None or call.values is None:
+        return False
+    if query.dtype not in HALF and not torch.backends.cuda.matmul.allow_tf32:
+        return False
+    if call.by_distance is not None:
+        return True
+    band = band_of(call.mask)
+    if band is None or band.before is None or band.after is None:
+        return False
+    return call.values.shape[-2] >= KEYS_OF_A_BAND * (band.before + band.after + band.block_size)
 
 
 def _pays(score: Any, call: Call) -> bool:

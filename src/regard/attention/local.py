@@ -171,9 +171,9 @@ class PlaceCache(NamedTuple):
 class LocalSelfAttention(nn.Module):
     """Multi-head self-attention in blocks: [b n dim] → [b n dim].
 
-    Blocks are gathered. In one dimension they are a band of keys, for which there is a kernel on a GPU:
-    `impl="banded"`. `by_mask` computes the same from the dense mask, in quadratic cost. A layer that a trace looks at
-    has a mask too, since its weights are asked for over all places.
+    Blocks are gathered. In one dimension they are a band of keys, for which there is a kernel on a GPU
+    (`impl="banded"`, and `auto` where there are many blocks). `by_mask` computes the same from the dense mask, in
+    quadratic cost. A layer that a trace looks at has a mask too, since its weights are asked for over all places.
     """
 
     def __init__(
@@ -217,7 +217,7 @@ class LocalSelfAttention(nn.Module):
     def _in_one_pass(self, query: Tensor, keys: Tensor, values: Tensor) -> bool:
         """Whether the kernel over a band can do this, and is allowed to."""
         attention, mask = self.inner.attention, self.local.mask()
-        if not isinstance(mask, Band) or attention.impl != "banded":
+        if not isinstance(mask, Band) or attention.impl not in ("auto", "banded"):
             return False
         call = Call(query.device.type, query, values, keys=keys, mask=mask)
         return choose(attention.impl, attention.score, attention.align, call, gradient=False) == "banded"
