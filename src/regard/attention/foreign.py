@@ -88,7 +88,7 @@ class FusedCalls(TorchFunctionMode):
         self.handle, self.own = handle, own
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run the function as it is, or let `handle` do it. All functions of torch come here, so the first test is short."""
+        """Run the function as it is, or let `handle` do it; all functions of torch come here."""
         if func is not SDPA and func is not MULTI_HEAD:
             return func(*args) if kwargs is None else func(*args, **kwargs)
         kwargs = {} if kwargs is None else kwargs

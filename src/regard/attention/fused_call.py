@@ -151,7 +151,7 @@ class FusedCall(NamedTuple):
             return torch.baddbmm(rule, left, right, beta=int(self.offset is not None), alpha=self.scale).softmax(-1)
 
     def _causal(self, rows: Sequence[int] | None, memo: Memo, *, hidden: bool = False) -> Tensor:
-        """Which keys these queries see, or do not see, [r k]: the key numbered j is seen by queries from j − offset on."""
+        """Which keys these queries see, or do not, [r k]: the key numbered j is seen by queries from j − offset on."""
         assert self.offset is not None
         device, num_keys = self.query.device, self.keys.shape[-2]
         numbers = range(self.num_queries) if rows is None else rows

@@ -20,7 +20,7 @@ class HostCopies:
         self._streams: dict[torch.device, torch.cuda.Stream] = {}
 
     def send(self, tensor: Tensor, *, is_new: bool = False) -> NDArray[Any]:
-        """The numbers of a tensor in float32 or better, in memory of their own; a new one, which nobody else has, gives its own."""
+        """The numbers of a tensor in float32 or better, in memory of their own, or in that of a new tensor."""
         wide = tensor.detach() if tensor.requires_grad else tensor
         if wide.dtype is not torch.float32 and wide.dtype is not torch.float64:
             wide, is_new = wide.to(torch.float32), True

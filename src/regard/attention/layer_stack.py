@@ -16,8 +16,12 @@ from torch import nn, overrides
 from torch.overrides import TorchFunctionMode
 
 LIKE_ATTENTION = re.compile(r"attention|attn", re.IGNORECASE)
-NUMBERS_ONLY = frozenset(
-    ["torch", "nn", "functional", "F", "silu", "gelu", "dtype", "device", "shape", "float32", "to", "float", "type_as", "pow", "square", "sqrt", "rsqrt", "mean", "var", "sum", "abs", "add", "sub", "mul", "div", "exp", "log", "tanh", "sigmoid", "relu", "clamp", "reshape", "view", "flatten", "transpose", "permute", "unsqueeze", "squeeze"]
+NUMBERS_ONLY = set(
+    re.findall(
+        r"\w+",
+        "torch nn functional F silu gelu dtype device shape float32 to float type_as pow square sqrt rsqrt mean var sum"
+        " abs add sub mul div exp log tanh sigmoid relu clamp reshape view flatten transpose permute unsqueeze squeeze",
+    )
 )  # what a forward pass may read of tensors and of torch that is no attention
 ATTENTION_NAMES = {"attn", "attention", "self_attn", "cross_attn", "self_attention", "cross_attention", "encoder_attn"}
 NOT_ATTENTION = re.compile(r"(norm|dropout|linear|embeddings?|mask|bias|output|mlp|identity)\d*d?$", re.IGNORECASE)
