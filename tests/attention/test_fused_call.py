@@ -145,6 +145,31 @@ def test_half_precision_adds_in_float32() -> None:
         assert_close(of_sdpa(query.float(), keys.float(), keys.float()).weights(), call.weights())
 
 
+def test_a_layer_costs_few_operations() -> None:
+    """Counted, so that the cost of a trace cannot grow unnoticed: the second layer has the rule of the first one."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Count(TorchDispatchMode):
+        names: list[str]
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            self.names.append(func.overloadpacket.__name__)
+            return func(*args, **(kwargs or {}))
+
+    memo: dict[Any, Tensor] = {}
+    for causal in (True, False):
+        for turn in range(2):
+            query, keys = torch.randn(1, 4, 9, 8), torch.randn(1, 2, 9, 8)
+            call = of_sdpa(query, keys, keys, is_causal=causal, enable_gqa=True)
+            with torch.no_grad(), Count() as count:
+                count.names = []
+                weights = call.weights([2, 8], None, memo)
+            assert_close(weights, call.whole_weights()[:, :, [2, 8]], rtol=0, atol=3e-7)
+            views = {"view", "_unsafe_view", "transpose", "alias", "detach"}
+            names = [name for name in count.names if name not in views]
+            assert turn == 0 or names == ["index_select", "baddbmm", "_softmax"]
+
+
 def test_nothing_of_all_pairs_is_made_for_one_row() -> None:
     """A row of one head of 4,096 queries over 4,096 keys: no operation makes more numbers than the keys have."""
     from torch.utils._python_dispatch import TorchDispatchMode

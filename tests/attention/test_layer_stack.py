@@ -1,12 +1,22 @@
 """The stack of running modules: names, calls, threads, and nothing that stays."""
 
 import threading
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.attention.layer_stack import LayerStack, attention_like, is_compiled, is_plain, listed, modules_of, related
+from regard.attention.layer_stack import (
+    LayerStack,
+    attention_like,
+    is_compiled,
+    is_plain,
+    listed,
+    modules_of,
+    only_computes,
+    related,
+)
 
 
 class Inner(nn.Module):
@@ -91,6 +101,60 @@ def test_what_looks_like_attention() -> None:
 def test_plain_layers() -> None:
     kinds = [nn.Linear(2, 2), nn.LayerNorm(2), nn.MultiheadAttention(2, 1), nn.TransformerEncoderLayer(2, 1), Inner([])]
     assert [is_plain(module) for module in kinds] == [True, True, False, False, False]
+
+
+class Norm(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.eps = nn.Parameter(torch.ones(2)), 1e-6
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.linear, self.inner = Norm(), nn.Linear(2, 2), Inner([])
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.linear(self.inner(self.norm(x)))
+
+
+class Given(Norm):
+    def forward(self, x: Tensor, function: Any) -> Tensor:
+        return function(x)
+
+
+class Attends(Norm):
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.scaled_dot_product_attention(x, x, x)
+
+
+class ByHand(Norm):
+    def to(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        return nn.functional.scaled_dot_product_attention(x, x, x)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.to(x)
+
+
+def test_modules_that_cannot_attend_have_no_hooks() -> None:
+    """In a model of 16 layers: two hooks for its root and for each layer that may attend, and none elsewhere."""
+    assert [only_computes(module) for module in (Norm(), Block(), Given(), Attends(), ByHand())] == [True, True] + [
+        False
+    ] * 3
+    changed, hooked, stored = Norm(), Norm(), Norm()
+    changed.forward = lambda x: x  # type: ignore[method-assign]
+    hooked.register_forward_hook(lambda *_: None)
+    stored.eps = len  # type: ignore[assignment]
+    assert not any(only_computes(module) for module in (changed, hooked, stored))
+    model = nn.Sequential(*[Block() for _ in range(16)])
+    with LayerStack(modules_of(model)) as stack:
+        assert hooks_of(model) == 2 * (1 + 16)
+        model(torch.zeros(1, 2))
+    assert stack.ran == {"sequential", *(f"{number}.inner" for number in range(16))}
+    assert hooks_of(model) == 0
 
 
 def test_names_that_belong_together() -> None:

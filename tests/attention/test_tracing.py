@@ -1,7 +1,9 @@
 """The trace: names, labels, threads, files; and nothing changes because somebody looks."""
 
+import gc
 import json
 import threading
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -345,6 +347,21 @@ def test_nested_traces_both_see() -> None:
     assert list(inner) == [NAMES[0], NAMES[2]]
     assert len(outer[0].calls) == 3
     assert len(inner[0].calls) == 1
+
+
+def test_a_trace_that_nobody_holds_is_free_at_once() -> None:
+    """With the memory of its arrays, which is scarce beside a GPU: no ring of objects waits for the collector."""
+    model, x = torch.nn.MultiheadAttention(4, 2), torch.randn(3, 1, 4)
+    gc.disable()
+    try:
+        with trace(model) as seen:
+            model(x, x, x)
+        held = weakref.ref(seen)
+        assert len(seen) == 1
+        del seen
+        assert held() is None
+    finally:
+        gc.enable()
 
 
 def test_an_exception_ends_the_trace() -> None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from regard.attention import fused
 from regard.attention.fused_call import FusedCall, Memo, of_multi_head, of_sdpa
 from regard.attention.host_copies import HostCopies
 from regard.attention.layer_stack import (
@@ -34,6 +35,7 @@ from regard.kernels.derivatives import transformed
 
 SDPA, MULTI_HEAD = F.scaled_dot_product_attention, F.multi_head_attention_forward
 CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
+OURS = vars(fused)  # the names of the module whose functions call torch's for our own layers
 NEAR = 12  # frames between a call of torch's function and the layer of ours that makes it: other traces, type checks
 CURE = (
     "flex_attention, flash-attn, compiled code and CUDA graphs bypass the functions that a trace sees. Try:"
@@ -86,10 +88,10 @@ class FusedCalls(TorchFunctionMode):
         self.handle, self.own = handle, own
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run the function as it is, or let `handle` do it."""
-        kwargs = {} if kwargs is None else kwargs
+        """Run the function as it is, or let `handle` do it; all functions of torch come here."""
         if func is not SDPA and func is not MULTI_HEAD:
-            return func(*args, **kwargs)
+            return func(*args) if kwargs is None else func(*args, **kwargs)
+        kwargs = {} if kwargs is None else kwargs
         if torch.compiler.is_compiling() or (not self.own and _is_ours(sys._getframe(1))):
             return func(*args, **kwargs)
         return self.handle(func, of_sdpa if func is SDPA else of_multi_head, args, kwargs)
@@ -105,6 +107,7 @@ class ForeignWatch:
         self._attention = attention_like(modules)
         self._memo: Memo = {}
         self._lengths: dict[str, int] = {}  # how many queries each layer with a sliding window has had
+        self._slides: dict[str, bool] = {}  # whether a layer has a sliding window
         self._candidates: list[tuple[str, Record, bool, int, list[NDArray[Any]]]] = []
         self._resources = ExitStack()
 
@@ -176,15 +179,17 @@ class ForeignWatch:
                     name, call.has_heads, rows, head_numbers=heads, key_heads=call.key_heads(heads)
                 )
                 start = self._first_key(name, call.num_queries, call.keys.shape[-2])
-                add_call(record, self.copies.send(call.weights(rows, heads, self._memo)), start)
+                add_call(record, self.copies.send(call.weights(rows, heads, self._memo), is_new=True), start)
         return result
 
     def _first_key(self, name: str, num_queries: int, num_keys: int) -> int:
         """The place in the text of the first key of a call: a cache with a sliding window has dropped those before."""
-        module = self.stack.modules.get(name.partition(":")[0])
-        windows = [getattr(each, "sliding_window", None) for each in (module, getattr(module, "config", None))]
-        crosses = "cross" in f"{name}{type(module).__name__}".lower()
-        if crosses or not any(isinstance(window, int) for window in windows):
+        if name not in self._slides:
+            module = self.stack.modules.get(name.partition(":")[0])
+            windows = [getattr(each, "sliding_window", None) for each in (module, getattr(module, "config", None))]
+            crosses = "cross" in f"{name}{type(module).__name__}".lower()
+            self._slides[name] = not crosses and any(isinstance(window, int) for window in windows)
+        if not self._slides[name]:
             return 0
         begins = num_queries == num_keys
         self._lengths[name] = num_queries + (0 if begins else self._lengths.get(name, 0))
@@ -264,7 +269,7 @@ def _are_weights(array: NDArray[Any], training: bool) -> bool:
 def _is_ours(frame: FrameType | None) -> bool:
     """Whether a call of torch's function comes from our own layers, which record themselves."""
     for _ in range(NEAR):
-        if frame is None or frame.f_globals.get("__name__") == "regard.attention.fused":
+        if frame is None or frame.f_globals is OURS:
             break
         frame = frame.f_back
     else:

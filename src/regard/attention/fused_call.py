@@ -19,6 +19,7 @@ from regard.attention.weights import AT_ONCE, select_pairs
 from regard.kernels.derivatives import without_autocast
 
 HALF = (torch.bfloat16, torch.float16)
+AT_ONCE_RULE = 2**20  # numbers in a rule that is kept for several calls
 KEPT = 32  # small tensors of numbers and rules that a block of calls shares
 
 Memo = dict[tuple[Any, ...], Tensor]  # numbers of rows, and which keys they see: made once for all layers
@@ -57,9 +58,10 @@ class FusedCall(NamedTuple):
 
     def key_heads(self, heads: Sequence[int] | None) -> list[int] | None:
         """The number of the key head of each of these query heads; None where every query head has its own."""
-        if self.group == 1:
+        group = self.group
+        if group == 1:
             return None
-        return [head // self.group for head in (range(self.query.shape[-3]) if heads is None else heads)]
+        return [head // group for head in (range(self.query.shape[-3]) if heads is None else heads)]
 
     def weights(
         self, rows: Sequence[int] | None = None, heads: Sequence[int] | None = None, memo: Memo | None = None
@@ -115,11 +117,16 @@ class FusedCall(NamedTuple):
         shape = (*_lead(query, keys, group), query.shape[-2], num_keys)
         if 0 in shape:
             return query.new_zeros(shape, dtype=torch.promote_types(query.dtype, torch.float32))
+        if not self.masks and (self.offset is None or self.offset >= 0) and _fit_baddbmm(query, keys, group):
+            return self._small_weights(query, keys, group, rows, memo).view(shape)
         with without_autocast(device):
-            scores = _product(query, keys, group).mul_(self.scale).reshape(shape)
-        seen = None if self.offset is None else self._causal(rows, memo)
+            scores = _product(query, keys, group, self.scale)
+        scores = scores if group == 1 else scores.view(shape)
         if not self.masks and (self.offset is None or self.offset >= 0):  # every row sees a key: few passes over memory
-            return (scores if seen is None else scores.masked_fill_(~seen, -math.inf)).softmax(-1)
+            if self.offset is not None:
+                scores = scores.masked_fill_(self._causal(rows, memo, hidden=True), -math.inf)
+            return scores.softmax(-1)
+        seen = None if self.offset is None else self._causal(rows, memo)
         for mask in self.masks:
             here = select_pairs(mask, chosen, some)
             if here.dtype != torch.bool:
@@ -128,15 +135,30 @@ class FusedCall(NamedTuple):
                 seen = here if seen is None else seen & here
         return softmax(scores, None if seen is None else seen.expand(shape))
 
-    def _causal(self, rows: Sequence[int] | None, memo: Memo) -> Tensor:
-        """Which keys these queries see, [r k]: the key numbered j is seen by queries from j − offset on."""
+    def _small_weights(self, query: Tensor, keys: Tensor, group: int, rows: Sequence[int] | None, memo: Memo) -> Tensor:
+        """The weights [(b g) (group r) k] by one product that adds the causal rule: as few calls of torch as can be."""
+        num_rows, num_keys = query.shape[-2], keys.shape[-2]
+        key = ("rule", group, self.offset, _key(range(num_rows) if rows is None else rows), num_keys, query.dtype)
+        if (*key, query.device) not in memo:
+            rule = query.new_zeros(num_rows, num_keys)
+            if self.offset is not None:
+                rule.masked_fill_(self._causal(rows, memo, hidden=True), -math.inf)
+            _keep(memo, (*key, query.device), rule.repeat(group, 1))
+        left = query.reshape(-1, group * num_rows, query.shape[-1])
+        right = keys.reshape(-1, *keys.shape[-2:]).mT
+        rule = memo[*key, query.device]
+        with without_autocast(query.device):
+            return torch.baddbmm(rule, left, right, beta=int(self.offset is not None), alpha=self.scale).softmax(-1)
+
+    def _causal(self, rows: Sequence[int] | None, memo: Memo, *, hidden: bool = False) -> Tensor:
+        """Which keys these queries see, or do not, [r k]: the key numbered j is seen by queries from j − offset on."""
         assert self.offset is not None
         device, num_keys = self.query.device, self.keys.shape[-2]
         numbers = range(self.num_queries) if rows is None else rows
-        key = ("causal", _key(numbers), self.offset, num_keys, device)
+        key = ("causal", hidden, _key(numbers), self.offset, num_keys, device)
         if key not in memo:
-            places = _numbers(numbers, device, memo)[:, None] + self.offset
-            _keep(memo, key, torch.arange(num_keys, device=device) <= places)
+            places, keys = _numbers(numbers, device, memo)[:, None] + self.offset, torch.arange(num_keys, device=device)
+            _keep(memo, key, keys > places if hidden else keys <= places)
         return memo[key]
 
     def _spread(self, side: Tensor) -> Tensor:
@@ -242,21 +264,37 @@ def _lead(query: Tensor, keys: Tensor, group: int) -> tuple[int, ...]:
     return known if known == tuple(spread) else tuple(torch.broadcast_shapes(known, spread))  # type: ignore[no-untyped-call]
 
 
-def _product(query: Tensor, keys: Tensor, group: int) -> Tensor:
-    """query · keys in float32 or better. On a GPU half-precision factors go to the matrix units, which add in float32.
+def _fit_baddbmm(query: Tensor, keys: Tensor, group: int) -> bool:
+    """Whether a product of a few rows may go by `torch.baddbmm`: batches alike, no graph, no half precision."""
+    alike = query.ndim == keys.ndim > 2 and query.dtype == keys.dtype and query.dtype not in HALF
+    lead = (*keys.shape[:-3], keys.shape[-3] * group) if alike else ()
+    few = group * query.shape[-2] * keys.shape[-2] <= AT_ONCE_RULE
+    return alike and few and query.shape[:-2] == lead and not torch.is_grad_enabled()
 
-    Query heads that share a key head go together, so that no key is copied.
+
+def _product(query: Tensor, keys: Tensor, group: int, scale: float) -> Tensor:
+    """`scale` · query · keys in float32 or better, in memory of its own.
+
+    On a GPU half-precision factors go to the matrix units, which add in float32. Query heads that share a key head go
+    together, so that no key is copied. The scale goes into the queries, which are fewer than the scores; but not where
+    they would be rounded once more, which no power of two does.
     """
     if group > 1:
         query = query.reshape(*keys.shape[:-3], keys.shape[-3], group * query.shape[-2], query.shape[-1])
     graph = torch.is_grad_enabled() and (query.requires_grad or keys.requires_grad)
     if query.is_cuda and query.dtype in HALF and query.dtype == keys.dtype and not graph:
         lead = broadcast(query, keys)
-        left, right = (side.expand(*lead, -1, -1).reshape(-1, *side.shape[-2:]) for side in (query, keys))
+        left, right = (
+            (side if side.shape[:-2] == lead else side.expand(*lead, -1, -1)).reshape(-1, *side.shape[-2:])
+            for side in (query, keys)
+        )
         product: Tensor = torch.bmm(left, right.mT, out_dtype=torch.float32)
-        return product.view(*lead, *product.shape[-2:])
-    dtype = torch.promote_types(torch.promote_types(query.dtype, keys.dtype), torch.float32)
-    return query.to(dtype) @ keys.to(dtype).mT
+        return product.mul_(scale).view(*lead, *product.shape[-2:])
+    dtype = query.dtype
+    if dtype != keys.dtype or dtype in HALF:
+        dtype = torch.promote_types(torch.promote_types(dtype, keys.dtype), torch.float32)
+        query, keys = query.to(dtype), keys.to(dtype)
+    return (query * scale) @ keys.mT
 
 
 def _as_autocast_reads(*sides: Tensor) -> list[Tensor]:

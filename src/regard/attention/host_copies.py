@@ -19,12 +19,15 @@ class HostCopies:
     def __init__(self) -> None:
         self._streams: dict[torch.device, torch.cuda.Stream] = {}
 
-    def send(self, tensor: Tensor) -> NDArray[Any]:
-        """The numbers of a tensor in float32 or better, in memory of their own."""
-        tensor = tensor.detach()
-        wide = tensor.to(torch.promote_types(tensor.dtype, torch.float32))
-        if not wide.is_cuda or wide.numel() * wide.element_size() > PINNED_BYTES:
-            return wide.to("cpu", copy=wide is tensor).numpy()
+    def send(self, tensor: Tensor, *, is_new: bool = False) -> NDArray[Any]:
+        """The numbers of a tensor in float32 or better, in memory of their own, or in that of a new tensor."""
+        wide = tensor.detach() if tensor.requires_grad else tensor
+        if wide.dtype is not torch.float32 and wide.dtype is not torch.float64:
+            wide, is_new = wide.to(torch.float32), True
+        if not wide.is_cuda:
+            return wide.to("cpu", copy=not is_new).numpy() if not (is_new and wide.is_cpu) else wide.numpy()
+        if wide.numel() * wide.element_size() > PINNED_BYTES:
+            return wide.cpu().numpy()
         if wide.device not in self._streams:
             self._streams[wide.device] = torch.cuda.Stream(wide.device)  # type: ignore[no-untyped-call]
         stream = self._streams[wide.device]

@@ -1,5 +1,6 @@
 """Which module of a model is running just now: forward hooks keep a stack of names, and are taken away afterwards."""
 
+import inspect
 import re
 import sys
 import threading
@@ -7,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
+from types import CodeType, FunctionType
 from typing import Any
 
 import torch
@@ -14,6 +16,13 @@ from torch import nn, overrides
 from torch.overrides import TorchFunctionMode
 
 LIKE_ATTENTION = re.compile(r"attention|attn", re.IGNORECASE)
+NUMBERS_ONLY = set(
+    re.findall(
+        r"\w+",
+        "torch nn functional F silu gelu dtype device shape float32 to float type_as pow square sqrt rsqrt mean var sum"
+        " abs add sub mul div exp log tanh sigmoid relu clamp reshape view flatten transpose permute unsqueeze squeeze",
+    )
+)  # what a forward pass may read of tensors and of torch that is no attention
 ATTENTION_NAMES = {"attn", "attention", "self_attn", "cross_attn", "self_attention", "cross_attention", "encoder_attn"}
 NOT_ATTENTION = re.compile(r"(norm|dropout|linear|embeddings?|mask|bias|output|mlp|identity)\d*d?$", re.IGNORECASE)
 
@@ -33,7 +42,8 @@ class LayerStack:
     """The modules of a model that are running in this thread, the innermost one last.
 
     `finished(running, output)` is called when a module returns. Plain layers of torch, such as `nn.Linear`, cannot
-    attend, and are left alone. Nothing stays in the model after the block, also if it raises.
+    attend, and are left alone, as are modules whose code shows that they cannot either: most norms and feed-forward
+    layers. Nothing stays in the model after the block, also if it raises.
 
     Inside of a compiled module nothing is seen: it has no hooks, and `mode`, if there is one, is taken off meanwhile,
     so that it is neither compiled anew nor compiled together with the mode.
@@ -60,6 +70,8 @@ class LayerStack:
                 inside = any(name.startswith(f"{each}.") or each == root != name for each in self._compiled)
                 if inside or is_plain(module) or isinstance(module, torch.jit.ScriptModule):
                     continue
+                if name != root and name not in self._compiled and not self._may_attend(name, module):
+                    continue
                 if getattr(module, "_compiled_call_impl", None) is not None and name in self._compiled:
                     resources.enter_context(self._suspending_call(name, module))
                     continue
@@ -74,6 +86,7 @@ class LayerStack:
     def __exit__(self, *error: object) -> None:
         self._resources.close()
         self.running.clear()
+        self.mode = self._finished = None  # which hold this stack: nothing waits for the garbage collector
 
     def mark(self) -> None:
         """Attention was seen in the modules that are running."""
@@ -91,6 +104,13 @@ class LayerStack:
         innermost = self.running[-1]
         innermost.calls += 1
         return innermost.name if innermost.calls == 1 else f"{innermost.name}:{innermost.calls - 1}"
+
+    @staticmethod
+    def _may_attend(name: str, module: nn.Module) -> bool:
+        kind = type(module)
+        if kind in (nn.ModuleList, nn.ModuleDict):
+            return False  # which nobody can call
+        return _is_called_attention(kind.__name__, name.rpartition(".")[2]) or not only_computes(module)
 
     def _begin(self, name: str) -> Callable[[nn.Module, Any], None]:
         def begin(module: nn.Module, inputs: Any) -> None:
@@ -190,6 +210,50 @@ def is_plain(module: nn.Module) -> bool:
     kind = type(module)
     at_home = kind.__module__.startswith("torch.nn.modules.") and not module._modules
     return at_home and not kind.__name__.startswith(("Transformer", "MultiheadAttention"))
+
+
+def only_computes(module: nn.Module) -> bool:
+    """Whether the code of a module shows that it does not attend by itself, whatever its submodules do.
+
+    Its forward pass takes one argument, and reads nothing but its submodules, parameters and numbers, and functions of
+    `NUMBERS_ONLY`. Any other name means that it may attend.
+
+    >>> only_computes(nn.ReLU()), only_computes(nn.TransformerEncoderLayer(4, 2))
+    (False, False)
+    """
+    names = _names_read(type(module))
+    has_more = "forward" in module.__dict__ or module._forward_hooks or module._forward_pre_hooks
+    if names is None or has_more:
+        return False
+    own = module.__dict__
+    return all(
+        name in module._modules
+        or name in module._parameters
+        or name in module._buffers
+        or (isinstance(own[name], int | float | torch.dtype | None) if name in own else name in NUMBERS_ONLY)
+        for name in names
+    )
+
+
+@cache
+def _names_read(kind: type[nn.Module]) -> frozenset[str] | None:
+    """The names that the forward pass of a class reads; None where its code does not tell all."""
+    forward: Any = kind.forward
+    plain = (kind.__call__, kind.__getattr__) == (nn.Module.__call__, nn.Module.__getattr__)
+    if not plain or not isinstance(forward, FunctionType) or hasattr(forward, "__wrapped__"):
+        return None
+    code = forward.__code__
+    flags = code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+    inner = code.co_freevars or any(isinstance(constant, CodeType) for constant in code.co_consts)
+    if code.co_argcount != 2 or code.co_kwonlyargcount or flags or inner:
+        return None
+    for name in code.co_names:
+        here = forward.__globals__.get(name, torch)
+        if not (here is torch or here is nn or here is nn.functional) or getattr(kind, name, None) is not getattr(
+            nn.Module, name, None
+        ):
+            return None  # a function, or a method or property of its own
+    return frozenset(code.co_names)
 
 
 def is_compiled(module: nn.Module) -> bool:

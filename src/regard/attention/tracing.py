@@ -65,7 +65,8 @@ class Trace(TraceViews):
         self._counts: dict[str, int] = {}
         self._met: set[str] = set()  # names of all layers that attended, whether they were asked for or not
         self._most_queries, self._most_heads = 0, 0  # of a call of a layer that was asked for
-        self._watch: ForeignWatch | None = None
+        self._watch: ForeignWatch | None = None  # while the block runs
+        self._unseen: dict[str, str] = {}
         self._ran = False  # whether the model, or a module of it, was called
         self._modules = {} if model is None else modules_of(model)
         for name, module in self._modules.items():
@@ -75,7 +76,7 @@ class Trace(TraceViews):
     @property
     def unseen(self) -> dict[str, str]:
         """Modules that look like attention and gave no weights, by name, each with the reason; filled at the end."""
-        return {} if self._watch is None else dict(self._watch.unseen)
+        return dict(self._unseen if self._watch is None else self._watch.unseen)
 
     def label(self, layers: str = "*", *, rows: Labels | None = None, columns: Labels | None = None) -> None:
         """Give labels to the layers whose names match, now or later: `seen.label("decoder.*.cross", rows=…)`."""
@@ -249,9 +250,11 @@ def trace(
     finally:
         _ACTIVE.reset(token)
         seen._settle()
-    if seen._watch is not None:
-        seen._watch.look_back()
-        seen._ran = bool(seen._watch.stack.ran)
+        watch, seen._watch = seen._watch, None  # the arrays are free again as soon as the trace is
+        seen._unseen = {} if watch is None else watch.unseen
+    if watch is not None:
+        watch.look_back()
+        seen._ran, seen._unseen = bool(watch.stack.ran), watch.unseen
     if strict:
         check_seen(seen._modules, seen)
 
