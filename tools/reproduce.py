@@ -101,6 +101,7 @@ def main() -> None:
     parser.add_argument("--choose", metavar="SPLIT", help="seeds are restarts: show the one that is best on this split")
     parser.add_argument("--ledger", action="store_true")
     parser.add_argument("--in-turn", type=int, default=1, help="seeds that a process trains one after the other")
+    parser.add_argument("--resume", action="store_true", help="go on with trainings in OUT that were cut off")
     parser.add_argument("--one", type=int, nargs="+", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if bool(asked.recipes) == bool(asked.grid):
@@ -113,7 +114,7 @@ def main() -> None:
         each = [
             (asked.recipes[0], seed, asked.splits, Path(f"{asked.out}_{seed}"), asked.settings) for seed in asked.one
         ]
-        raise SystemExit(max(logged(job, judged=asked.judged) for job in each))
+        raise SystemExit(max(logged(job, judged=asked.judged, resume=asked.resume) for job in each))
     if asked.in_turn < 1 or (asked.in_turn > 1 and asked.together):
         parser.error("--in-turn is 1 or more, and does not go with --together")
     rows = [Row(recipe, asked.variant, tuple(asked.settings)) for recipe in asked.recipes]
@@ -173,6 +174,7 @@ def start(row: Row, seeds: Sequence[int], asked: argparse.Namespace) -> int:
     asked.out.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, __file__, row.recipe, "--one", *map(str, seeds), "--out", str(asked.out / row.name)]
     command += ["--splits", *asked.splits, "--set", *row.settings, "--judged", *asked.judged]
+    command += ["--resume"] * asked.resume
     code = subprocess.run(command).returncode
     if code not in (0, 1):  # a training that fails says so itself
         print(f"{row.name} seeds {', '.join(map(str, seeds))}: the process ended with {code}", flush=True)
@@ -182,14 +184,14 @@ def start(row: Row, seeds: Sequence[int], asked: argparse.Namespace) -> int:
 Job = tuple[str, int, list[str], Path, list[str]]  # recipe, seed, splits, folder, settings
 
 
-def logged(job: Job, **how: Any) -> int:
+def logged(job: Job, *, resume: bool = False, **how: Any) -> int:
     """One training, whose words go to a log; 1 if it failed."""
     recipe, seed, _, folder, _ = job
     folder.mkdir(parents=True, exist_ok=True)
     failed = 1
-    with open(folder / "log.txt", "w") as log:
+    with open(folder / "log.txt", "a" if resume else "w") as log:
         try:
-            one(*job, say=lambda line: print(line, file=log, flush=True), **how)
+            one(*job, resume=resume, say=lambda line: print(line, file=log, flush=True), **how)
             failed = 0
         except Exception:
             traceback.print_exc(file=log)
@@ -272,6 +274,7 @@ def one(
     settings: list[str],
     *,
     judged: Sequence[str] = (),
+    resume: bool = False,
     say: Callable[[str], None] = lambda line: print(line, flush=True),
     between: Callable[[], None] = lambda: None,
 ) -> None:
@@ -293,7 +296,7 @@ def one(
             say(f"{kind} {json.dumps(dict(facts), default=str)}")
 
     with joined() as world:
-        model = api.train(api.fit_device(recipe, world), folder, world=world, watch=watch)
+        model = api.train(api.fit_device(recipe, world), folder, world=world, resume=resume, watch=watch)
     content = {
         "recipe": name,
         "seed": seed,

@@ -232,7 +232,7 @@ def test_what_cannot_be_seen_is_said() -> None:
     with trace(model, layers="layers.0") as seen:  # nobody asked for the other one
         model(x)
     assert not seen.unseen
-    with pytest.warns(UserWarning, match="no module of the model ran in the block"), trace(model):
+    with pytest.warns(UserWarning, match="no module that may attend ran in the block"), trace(model):
         pass
     with trace(model, layers="layers.0"):
         pass

@@ -150,7 +150,7 @@ class ForeignWatch:
             if not self.receiver._wants(name) or any(related(name, other) for other in met):
                 continue
             reason = "it is compiled" if inside else "it attends by other functions"
-            self.unseen[name] = reason if self.stack.ran else "no module of the model ran in the block"
+            self.unseen[name] = reason if self.stack.ran else "no module that may attend ran in the block"
         innermost = [name for name in self.unseen if not any(other.startswith(f"{name}.") for other in self.unseen)]
         self.unseen = {name: self.unseen[name] for name in innermost}
         if self.unseen:

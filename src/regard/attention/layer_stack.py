@@ -221,7 +221,8 @@ def only_computes(module: nn.Module) -> bool:
     >>> only_computes(nn.ReLU()), only_computes(nn.TransformerEncoderLayer(4, 2))
     (False, False)
     """
-    names = _names_read(type(module))
+    kind: Any = type(module)
+    names = _names_read(kind)
     has_more = "forward" in module.__dict__ or module._forward_hooks or module._forward_pre_hooks
     if names is None or has_more:
         return False
