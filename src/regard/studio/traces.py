@@ -12,6 +12,7 @@ from regard.base import ConfigError, RegardError, did_you_mean, shown
 
 SIDE = 24  # cells on each side of a thumbnail
 MOST_CELLS = 512  # on each side of the part of a matrix that is sent; what is larger is averaged
+MOST_IN_A_ROW = 65_536  # cells, where one row alone is asked for
 _LABEL = 60  # characters of a label
 _SAMPLED = 256  # rows of a large matrix that a thumbnail is made of
 
@@ -43,17 +44,20 @@ class Shown:
 
     def overview(self) -> dict[str, Any]:
         """Every layer with its labels and the thumbnails of its heads, as bytes in base64."""
-        labels: dict[tuple[str, ...], int] = {}
+        labels: list[Sequence[str]] = []  # each once: the layers of a model have the same ones
         return {
             "name": self.name,
             "notes": self.notes,
             "side": SIDE,
             "layers": [self._layer(layer, labels) for layer in self.layers],
-            "labels": [list(each) for each in labels],  # after the layers, which have filled it
+            "labels": [[_mark(label) for label in each] for each in labels],  # after the layers, which have filled it
         }
 
     def rows(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """A block of one matrix, averaged where it has more than `MOST_CELLS` cells on a side."""
+        """A block of one matrix, averaged where it has more than `MOST_CELLS` cells on a side.
+
+        A layer that computes its rows gives fewer of a large block: those at even distances.
+        """
         layer = self._named(body.get("layer"))
         head = body.get("head")
         place = None
@@ -65,8 +69,8 @@ class Shown:
         rows = _range(body.get("rows"), len(layer.rows), "rows")
         columns = _range(body.get("columns"), layer.num_columns, "columns")
         block = layer.block(place, slice(*rows), slice(*columns))
-        down, across = (min(MOST_CELLS, _whole(body.get("most"), MOST_CELLS)),) * 2
-        small = shrunk(block, down, across).astype("<f4")
+        most = min(MOST_CELLS, _whole(body.get("most"), MOST_CELLS))
+        small = shrunk(block, most, MOST_IN_A_ROW if len(block) == 1 else most).astype("<f4")
         return {
             "layer": layer.name,
             "head": head,
@@ -77,7 +81,7 @@ class Shown:
             "largest": float(block.max(initial=0)),
         }
 
-    def _layer(self, layer: Layer, labels: dict[tuple[str, ...], int]) -> dict[str, Any]:
+    def _layer(self, layer: Layer, labels: list[Sequence[str]]) -> dict[str, Any]:
         thumbnails = layer.thumbnails()
         largest = thumbnails.reshape(len(thumbnails), -1).max(-1, initial=0)
         steps = np.rint(thumbnails / np.where(largest > 0, largest, 1)[:, None, None] * 255).clip(0, 255)
@@ -85,7 +89,11 @@ class Shown:
         def number(names: Sequence[str] | None) -> int | None:
             if names is None:
                 return None
-            return labels.setdefault(tuple(_mark(name) for name in names), len(labels))
+            known = (place for place, each in enumerate(labels) if each is names or each == names)
+            place = next(known, len(labels))
+            if place == len(labels):
+                labels.append(names)
+            return place
 
         return {
             "name": layer.name,
@@ -153,9 +161,13 @@ class Traces:
 
 
 def read(name: str, path: Path) -> Shown:
-    """The trace in a file that `Trace.save` wrote."""
+    """The trace in a file that `Trace.save` wrote, or the calls in one that `Calls.save` wrote."""
     from regard.attention import Trace
 
+    if path.suffix == ".safetensors":
+        from regard.studio.calls import read_calls
+
+        return read_calls(name, path)
     try:
         return of_trace(name, Trace.from_json(path.read_text(encoding="utf-8")))
     except UnicodeDecodeError:
@@ -167,6 +179,10 @@ def of_trace(name: str, trace: Any) -> Shown:
     """A trace in memory, or one record of it."""
     from regard.attention.record import Record
     from regard.attention.trace_views import seen_layer
+
+    if hasattr(trace, "shown"):  # recorded calls
+        made: Shown = trace.shown(name)
+        return made
 
     records = [trace] if isinstance(trace, Record) else list(trace.values())
     layers: list[Layer] = [_InMemory(seen_layer(record)) for record in records if record.calls]

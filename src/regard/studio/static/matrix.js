@@ -1,14 +1,14 @@
 // Pictures of weights between words: a matrix, ribbons, small squares of heads, the tree of a beam search.
 import { drawn, element, format, inkOn, percent, shadeBytes, textWidth } from "./parts.js";
 
-const CELL = 40, SMALL = 26;
+const LARGE = 54, CELL = 40, SMALL = 26;
 
 // A matrix with its weights; `onPoint({row, column, weight} | null)` hears where the pointer or the keyboard is.
 export function matrixPicture({ weights, rows, columns, theme, colour, label, onPoint = () => {}, onRow = () => {} }) {
-  const size = columns.length > 16 || rows.length > 20 ? SMALL : CELL, values = size === CELL;
-  const left = Math.min(220, 14 + Math.max(0, ...rows.map((word) => textWidth(word)))), most = Math.max(0, ...columns.map((word) => textWidth(word)));
-  const slanted = most > size - 6, top = slanted ? Math.min(150, 16 + most * 0.75) : 26;
-  const width = left + columns.length * size + (slanted ? Math.min(90, most * 0.7) : 8), height = top + rows.length * size + 24;
+  const most = Math.max(columns.length, rows.length), size = most > 16 ? SMALL : most > 9 ? CELL : LARGE, values = size !== SMALL;
+  const left = Math.min(220, 14 + Math.max(0, ...rows.map((word) => textWidth(word)))), longest = Math.max(0, ...columns.map((word) => textWidth(word)));
+  const slanted = longest > size - 6, top = slanted ? Math.min(150, 16 + longest * 0.75) : 26;
+  const width = left + columns.length * size + (slanted ? Math.min(90, longest * 0.7) : 8), height = top + rows.length * size + 8;
   const picture = drawn("svg", { class: "picture", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
   const rowLabels = [], columnLabels = [];
   columns.forEach((word, column) => {
@@ -27,7 +27,6 @@ export function matrixPicture({ weights, rows, columns, theme, colour, label, on
       if (values && weight >= 0.005) picture.append(drawn("text", { x: left + (column + 0.5) * size, y: top + (row + 0.5) * size + 3.5, "text-anchor": "middle", class: "value", style: { fill: inkOn(weight, theme) } }, weight.toFixed(2).replace(/^0/, "")));
     });
   });
-  picture.append(drawn("text", { x: left, y: height - 6, class: "axis" }, "columns: source · rows: translation · dark is much · a row sums to 1".replace("dark", theme === "dark" ? "bright" : "dark")));
   const mark = drawn("rect", { class: "mark", rx: 3, visibility: "hidden", height: size - 1, width: size - 1 });
   picture.append(mark);
   const point = (row, column) => {

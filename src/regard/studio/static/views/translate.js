@@ -103,7 +103,8 @@ class Side {
     this.target = element("div", { class: "target", "aria-label": `Translation by ${name}`, role: "group" });
     this.others = element("div", {}); this.note = element("p", { class: "muted small" }); this.picture = element("div", { class: "scroll" });
     this.readout = element("p", { class: "readout", "aria-live": "off" }); this.controls = element("div", { class: "bar" }); this.heads = element("div", {}); this.saving = element("div", {});
-    this.root = element("section", { class: "panel", "aria-label": name, "data-model": name }, element("h2", {}, name), this.target, this.others, this.note, this.controls, this.picture, this.readout, this.heads, this.saving);
+    const seen = element("div", { class: "seen" }, element("div", {}, this.controls, this.picture, this.readout, this.saving), this.heads);
+    this.root = element("section", { class: "panel", "aria-label": name, "data-model": name }, element("h2", {}, name), this.target, this.others, this.note, seen);
   }
 
   get prefix() { return (this.context.state[this.prefixKey] ?? "").split(",").filter((each) => /^\d+$/.test(each)).map(Number); }
@@ -143,7 +144,7 @@ class Side {
       this.result = event.prediction; this.alternatives = event.alternatives; this.hypotheses = event.others; this.partial = null;
       this.context.announce(`${this.name}: ${this.result?.text ?? "nothing"}`);
       this.draw();
-    } else if (event.kind === "end") this.note.textContent = `${format(event.seconds, 2)} s${event.queue ? `, after ${event.queue} others` : ""}${this.result && !this.result.finished ? " · cut off: the model did not end the sentence" : ""}`;
+    } else if (event.kind === "end") this.note.textContent = `${format(event.seconds, 2)} s${event.queue ? `, after ${event.queue} other requests` : ""}${this.result && !this.result.finished ? " · cut off: the model did not end the sentence" : ""}`;
   }
 
   async loadLayers(wanted) {
@@ -244,7 +245,8 @@ class Side {
     const onRow = (row) => { this.open = rows[row].numbers[0]; this.drawTarget(); this.drawAlternatives(rows[row]); };
     const made = picture === "ribbons" ? ribbonPicture({ weights, rows: names[0], columns: names[1], label, onPoint, onRow }) : matrixPicture({ weights, rows: names[0], columns: names[1], theme: theme(), colour: weightColour, label, onPoint, onRow });
     this.point = (row) => (picture === "ribbons" ? made.point(row) : row === null ? made.point(null, null) : made.point(row, weights[row].indexOf(Math.max(...weights[row]))));
-    this.picture.replaceChildren(made.picture);
+    const legend = picture === "ribbons" ? "Above the source, below the translation. A ribbon is as wide as its weight." : `Rows: the translation. Columns: the source. ${theme() === "dark" ? "Bright" : "Dark"} is much weight; a row sums to 1 with <eos>.`;
+    this.picture.replaceChildren(made.picture, element("p", { class: "muted small" }, legend));
     if (saveButtons) this.saving.replaceChildren(saveButtons(`translation-${this.name}`, { picture: () => made.picture, json: () => this.result.explanations[0] }));
     if (this.layers?.length) this.drawHeads();
   }
