@@ -1,10 +1,15 @@
 """`regard studio`: a local page on which models, runs and traces are tried and looked at."""
 
 import argparse
+import sys
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from regard.base import RegardError, did_you_mean
+
+if TYPE_CHECKING:
+    from regard.studio.app import Studio
 
 HELP = "a page in the browser: type, look, compare; models, traces and runs"
 
@@ -30,7 +35,7 @@ def run(asked: argparse.Namespace) -> None:
     if asked.export is not None:
         from regard.studio.export import export
 
-        print(export(studio, asked.export))
+        print(export(studio, asked.export, told=lambda text: print(f"regard studio: {text} …", file=sys.stderr)))
         return
     server = Server(studio, host=asked.host, port=asked.port)
     announce(server, open_page=asked.open)
@@ -38,7 +43,7 @@ def run(asked: argparse.Namespace) -> None:
     server.run()
 
 
-def _studio(things: list[str]) -> object:
+def _studio(things: list[str]) -> "Studio":
     """The studio of what was named: files are traces, folders are runs, other words are shipped models."""
     from regard.studio.app import Studio
     from regard.studio.traces import Traces

@@ -28,7 +28,7 @@ LOG = logging.getLogger("regard.studio")
 STATIC = Path(str(files("regard") / "studio" / "static"))
 VIEWS = ("home", "translate", "look", "read", "playground", "lecture", "model", "runs")
 KINDS = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml",
-         ".json": "application/json"}  # fmt: skip
+         ".json": "application/json", ".png": "image/png", ".txt": "text/plain"}  # fmt: skip
 
 
 @dataclass
@@ -94,7 +94,9 @@ def create_app(studio: Studio, *, token: str, port: int, names: Iterable[str], a
         )
     ]
     routes.append(routing.Route("/{path:path}", _endpoint(studio, _page), methods=["GET"]))
-    app = starlette.Starlette(routes=routes)
+    logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # broken forms are an answer, not a line here
+    http = require("starlette.exceptions", extra="studio").HTTPException
+    app = starlette.Starlette(routes=routes, exception_handlers={http: _http_error})
     return Guard(app, token=token, port=port, names=names, any_address=any_address, limits=studio.limits)
 
 
@@ -113,6 +115,12 @@ def _endpoint(studio: Studio, handler: Callable[..., Any]) -> Callable[[Any], An
             return _json(content, status)
 
     return endpoint
+
+
+async def _http_error(request: Any, error: Any) -> Any:
+    """An error of the framework: a form that is broken, or a page that takes no posts."""
+    what = "the studio cannot read this form" if error.status_code == 400 else "the studio has no such page"
+    return _json({"error": {"what": what, "got": None, "expected": None, "cure": None}}, error.status_code)
 
 
 def error_json(error: BaseException) -> tuple[int, dict[str, Any]]:

@@ -46,6 +46,7 @@ def listen(host: str, port: int | None) -> socket.socket:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             opened.bind((host, number))
+            opened.listen(128)  # a browser that opens the page now waits, and is not turned away
             return opened
         except (OSError, OverflowError) as error:
             opened.close()

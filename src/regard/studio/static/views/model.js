@@ -197,6 +197,7 @@ class Matrix {
       const whole = await this.ask([0, this.numRows], [0, this.numColumns]);
       if (!this.alive) return;
       this.whole = whole; this.canvas.dataset.ready = "1"; this.draw();
+      if (this.waitingRow !== undefined) { const row = this.waitingRow; this.waitingRow = undefined; this.showRow(row); }
     } catch (error) { if (this.alive) this.error.replaceChildren(errorBox(error)); }
   }
   later() {
@@ -298,10 +299,17 @@ class Matrix {
     this.readout.textContent = `row ${this.nameOfRow(row)} → column ${this.nameOfColumn(column)}: ${weight}`;
   }
 
+  here(row) { // a row of a matrix that is here in full
+    const { whole } = this;
+    if (!whole || whole.height !== this.numRows || whole.width !== this.numColumns) return null;
+    const values = whole.values.slice(row * whole.width, (row + 1) * whole.width);
+    return { values, largest: Math.max(1e-9, ...values) };
+  }
   async showRow(row) {
     this.row = row;
+    if (!this.whole && this.context.about.static) { this.waitingRow = row; return; } // the rows of an export come with their matrix
     try {
-      const block = await this.ask([row, row + 1], [0, this.numColumns]);
+      const block = this.here(row) ?? (await this.ask([row, row + 1], [0, this.numColumns]));
       if (!this.alive || this.row !== row) return;
       const order = [...block.values.keys()].sort((one, two) => block.values[two] - block.values[one]).slice(0, 12), theme = this.context.theme();
       const strongest = element("table", {}, element("tbody", {}, order.map((column) => element("tr", {}, element("td", {}, this.nameOfColumn(column)), element("td", { class: "number", "data-weight": block.values[column] }, format(block.values[column], 4))))));

@@ -39,7 +39,7 @@ export function mount(root, context) {
       element("tbody", {}, lines.map((line) => element("tr", { "data-run": line.name }, element("td", {}, check(line.name, own.includes(line.name), (on) => toggle(line.name, on))), element("td", {}, line.recipe || line.paper || "–"), element("td", {}, line.data ?? "–"),
         element("td", { class: "number" }, `${line.step.toLocaleString("en")}${line.steps ? ` of ${line.steps.toLocaleString("en")}` : ""}`), element("td", {}, line.ended ? "ended" : line.step ? "goes on, or was stopped" : "has not begun"))))));
     const loaded = own.map((name) => [name, curves.get(name)]).filter(([, run]) => run);
-    const keys = [...new Set(loaded.flatMap(([, run]) => Object.keys(run.curves)))].filter((key) => !/seconds|per_second/.test(key)).sort((one, two) => rank(one) - rank(two));
+    const keys = [...new Set(loaded.flatMap(([, run]) => Object.keys(run.curves)))].filter((key) => !/^end\/|seconds|per_second/.test(key)).sort((one, two) => rank(one) - rank(two));
     plots.replaceChildren(...keys.map((key) => element("div", { class: "panel" }, element("h3", {}, key.replace("/", ": ").replaceAll("_", " ")),
       curvePicture(key, loaded.map(([name, run], number) => ({ name, number, points: run.curves[key] ?? [] })).filter((each) => each.points.length)))));
     drawResults(loaded);
