@@ -11,11 +11,11 @@ def test_a_layer_stops_when_the_time_is_over_and_not_before() -> None:
     deadline, layer = Deadline(), torch.nn.Linear(2, 2)
     deadline.watch(layer)
     assert layer(torch.zeros(1, 2)).shape == (1, 2)  # outside of a piece of work nothing is checked
-    with deadline.within(1000):
+    with deadline.within(1000.0):
         layer(torch.zeros(1, 2))
-    with deadline.within(-1), pytest.raises(Late):
+    with deadline.within(-1.0), pytest.raises(Late):
         layer(torch.zeros(1, 2))
-    with deadline.within(1000, lambda: True), pytest.raises(Late):
+    with deadline.within(1000.0, lambda: True), pytest.raises(Late):
         layer(torch.zeros(1, 2))
 
 
@@ -39,7 +39,7 @@ def test_the_queue_says_its_length_and_refuses_what_is_too_much() -> None:
 
 def test_late_work_is_an_error_of_the_studio() -> None:
     deadline = Deadline()
-    queue = WorkQueue(Limits(seconds=-1), deadline)
+    queue = WorkQueue(Limits(seconds=-1.0), deadline)
     with pytest.raises(TooMuch, match="this took too long"):
         asyncio.run(queue.run(deadline.check))
     queue.close()

@@ -142,6 +142,8 @@ def _plain(value: Any) -> Any:
 def examples(model: Any, count: int = 6) -> list[dict[str, Any]]:
     """A few inputs for a model to begin with: of its data if they are here, else the one of its task."""
     own: list[dict[str, Any]] = []
+    if model.entry.verb == "translate" and model.task.config.source == "en":
+        return [{"text": text} for text in SENTENCES]  # a corpus would have to be read for others
     try:
         split = next(iter(model.task.tests))
         for number in model.task.choose(split, count):
@@ -150,7 +152,7 @@ def examples(model: Any, count: int = 6) -> list[dict[str, Any]]:
         own = []
     if own or model.entry.name in (*PICTURES, *PATHS):
         return own
-    return [{"text": text} for text in TEXTS.get(model.entry.verb, (model.entry.example.strip('"'),))]
+    return [{"text": model.entry.example.strip('"')}]
 
 
 def _example(example: Any) -> dict[str, Any]:
@@ -164,12 +166,10 @@ def _example(example: Any) -> dict[str, Any]:
     return {"picture": f"data:image/png;base64,{data}", "target": example.reference}
 
 
-TEXTS = {  # where the data of a model are not on this machine
-    "translate": (
-        "I lost my keys.",
-        "Where did you buy this book?",
-        "The cat is sleeping on the sofa.",
-        "I did not know that you could speak French so well.",
-        "She gave him a red apple.",
-    ),
-}
+SENTENCES = (
+    "I lost my keys.",
+    "Where did you buy this book?",
+    "The cat is sleeping on the sofa.",
+    "I did not know that you could speak French so well.",
+    "She gave him a red apple.",
+)

@@ -21,7 +21,7 @@ from regard.studio import answers, runs
 from regard.studio.library import Library
 from regard.studio.limits import Deadline, Limits, TooMuch, WorkQueue
 from regard.studio.runs import Runs
-from regard.studio.safety import Guard
+from regard.studio.safety import Guard, TooLarge
 from regard.studio.traces import Traces
 
 LOG = logging.getLogger("regard.studio")
@@ -110,6 +110,8 @@ def _endpoint(studio: Studio, handler: Callable[..., Any]) -> Callable[[Any], An
             return await handler(studio, request)
         except (ClientDisconnect, HTTPException):
             raise
+        except TooLarge as error:
+            return _json({"error": error.error}, error.status)
         except Exception as error:
             status, content = error_json(error)
             return _json(content, status)

@@ -12,6 +12,7 @@ from regard.studio.library import named
 
 MOST_POINTS = 600  # of a curve
 _FILE = 64_000_000  # bytes of a log that are read at most: the last ones
+Point = list[int | float]  # of a curve: a step and a value
 _NOT_CURVES = ("kind", "step")
 
 
@@ -82,9 +83,9 @@ def read_log(folder: Path, *, tail: int | None = None) -> list[dict[str, Any]]:
     return records
 
 
-def curves(records: Iterable[Mapping[str, Any]]) -> dict[str, list[list[float]]]:
+def curves(records: Iterable[Mapping[str, Any]]) -> dict[str, list[Point]]:
     """For each figure of each kind of event, such as "train/loss", its points [step, value], not too many."""
-    found: dict[str, list[list[float]]] = {}
+    found: dict[str, list[Point]] = {}
     for record in records:
         for name, value in record.items():
             is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
@@ -93,7 +94,7 @@ def curves(records: Iterable[Mapping[str, Any]]) -> dict[str, list[list[float]]]
     return {name: thinned(points) for name, points in sorted(found.items())}
 
 
-def thinned(points: list[list[float]], most: int = MOST_POINTS) -> list[list[float]]:
+def thinned(points: list[Point], most: int = MOST_POINTS) -> list[Point]:
     """At most so many of the points, at even distances; the last one is among them.
 
     >>> thinned([[0, 1.0], [1, 2.0], [2, 3.0], [3, 4.0]], 2)

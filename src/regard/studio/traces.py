@@ -3,7 +3,7 @@
 import base64
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ _LABEL = 60  # characters of a label
 _SAMPLED = 256  # rows of a large matrix that a thumbnail is made of
 
 
+@runtime_checkable
 class Layer(Protocol):
     """The weights of one layer: its sizes, and any block of them."""
 
