@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from browser import needs_browser, open_browser, open_page
+from page_state import until
 
 import regard
 from regard.studio.app import Studio
@@ -70,18 +71,21 @@ def test_a_sentence_is_typed_and_its_weights_are_those_of_python(server: Server,
 
         page.select_option("select >> nth=-1", "decoder.2.cross/5")
         layers = {matrix.layer: matrix.weights for matrix in model.layers(expected)}
-        page.wait_for_function("location.hash.includes('head=decoder.2.cross')")
+        until(page, "location.hash.includes('head=decoder.2.cross')")
         page.wait_for_selector("[data-head='decoder.2.cross/5'][aria-pressed=true]")
         np.testing.assert_allclose(weights_on(page), layers["decoder.2.cross"][5], atol=1e-5)
         page.select_option("select >> nth=-1", "mean")
-        page.wait_for_function("location.hash.includes('head=mean')")
+        until(page, "location.hash.includes('head=mean')")
         every = np.concatenate([heads for heads in layers.values()])
         np.testing.assert_allclose(weights_on(page), every.mean(0), atol=1e-5)
 
         page.click("text=Whole words")
         page.click("text=Special tokens")
-        page.wait_for_function("!location.hash.includes('pieces')")
-        assert page.eval_on_selector_all(".target button", "words => words.map(w => w.textContent)") == expected.text.split()
+        until(page, "!location.hash.includes('pieces')")
+        assert (
+            page.eval_on_selector_all(".target button", "words => words.map(w => w.textContent)")
+            == expected.text.split()
+        )
         page.click("[data-picture=ribbons]")
         page.wait_for_selector("path.ribbon")
 
@@ -96,7 +100,7 @@ def test_another_word_is_put_in_place_and_the_translation_goes_on(server: Server
         assert len(shares) == 8
         assert all(re.search(r"\d %$", share) for share in shares)
         page.click("[data-alternative][aria-pressed=false] >> nth=0")
-        page.wait_for_function("location.hash.includes('prefix=')")
+        until(page, "location.hash.includes('prefix=')")
         page.wait_for_selector(".target .given >> nth=3", timeout=DEADLINE)
         page.wait_for_selector("[data-head]", timeout=DEADLINE)
         assert page.inner_text(".target") != before

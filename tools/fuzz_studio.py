@@ -31,7 +31,19 @@ PLACES = ["", "studio.js", "studio.css", "views/translate.js", "api/studio", "ap
           "api/ledger", "api/traces", "api/traces/noise", "api/traces/noise/rows", "api/predict", "api/predict-picture",
           "api/layers", "api/translate", "api/examples?model=glimpses", "favicon.ico"]  # fmt: skip
 POSTS = ["api/predict", "api/layers", "api/translate", "api/traces/noise/rows", "api/predict-picture"]
-WORDS = ["I lost my keys.", "", " ", "a" * 50, "é▁<eos>", "\x00", "𝕏" * 20, "\ud800", "keys " * 900, "../" * 5, "seed=7"]
+WORDS = [
+    "I lost my keys.",
+    "",
+    " ",
+    "a" * 50,
+    "é▁<eos>",
+    "\x00",
+    "𝕏" * 20,
+    "\ud800",
+    "keys " * 900,
+    "../" * 5,
+    "seed=7",
+]
 
 
 class Fuzz:
@@ -93,15 +105,21 @@ class Fuzz:
 
     def path(self) -> bytes:
         """Ways that lead out of the folder of pages, and odd characters."""
-        up = self.chance.choice(["../", "..%2f", "%2e%2e/", "..\\", "....//", "%c0%ae%c0%ae/", "/", "//", "file://", "%00"])
-        end = self.chance.choice([str(self.secret), "etc/passwd", "app.py", "studio.js", "static/index.html", self.secret.name])
+        up = self.chance.choice(
+            ["../", "..%2f", "%2e%2e/", "..\\", "....//", "%c0%ae%c0%ae/", "/", "//", "file://", "%00"]
+        )
+        end = self.chance.choice(
+            [str(self.secret), "etc/passwd", "app.py", "studio.js", "static/index.html", self.secret.name]
+        )
         start = self.chance.choice(["", "views/", "api/runs/", "api/traces/", "api/examples?model=", "answers/"])
         noise = quote("".join(chr(self.chance.randrange(1, 0x500)) for _ in range(self.chance.randrange(6))))
         return self.request(self.chance.choice(["GET", "HEAD"]), start + up * self.chance.randrange(1, 9) + end + noise)
 
     def names(self) -> bytes:
         """Names of models, runs and traces that are paths."""
-        name: Any = self.chance.choice([str(self.secret), "../secret.txt", "/etc/passwd", "~", ".", "glimpses/../..", 7, None, [], "\x00"])
+        name: Any = self.chance.choice(
+            [str(self.secret), "../secret.txt", "/etc/passwd", "~", ".", "glimpses/../..", 7, None, [], "\x00"]
+        )
         where = self.chance.choice(["api/predict", "api/layers", "api/translate"])
         text = self.chance.choice([str(self.secret), "x"])
         return self.request("POST", where, json.dumps({"model": name, "text": text}).encode())
@@ -128,7 +146,9 @@ class Fuzz:
     def body(self) -> bytes:
         """JSON of the wrong kinds, of odd numbers, nested deeply, and none at all."""
         if self.chance.random() < 0.15:
-            junk = self.chance.choice([b"", b"{", b"[" * 5000, b"\xff\xfe", b'{"a":' * 300, b"NaN", b"1" * 9000, b'"\\ud800"'])
+            junk = self.chance.choice(
+                [b"", b"{", b"[" * 5000, b"\xff\xfe", b'{"a":' * 300, b"NaN", b"1" * 9000, b'"\\ud800"']
+            )
             return self.request("POST", self.chance.choice(POSTS), junk)
         body: dict[str, Any] = {
             "model": self.chance.choice(["tatoeba-en-fr", "glimpses", self.value()]),
@@ -144,12 +164,31 @@ class Fuzz:
             body["model"] = "glimpses"  # whose answers are quick errors; a few sentences are enough
         where = self.chance.choice(POSTS[:4])
         if where.endswith("rows"):
-            body |= {"layer": self.chance.choice(["", "self_attn", self.value()]), "head": self.chance.choice([0, None, self.value()])}
+            body |= {
+                "layer": self.chance.choice(["", "self_attn", self.value()]),
+                "head": self.chance.choice([0, None, self.value()]),
+            }
         return self.request("POST", where, json.dumps(body).encode())
 
     def value(self, depth: int = 0) -> Any:
         """Any value that JSON has, and numbers that it has not."""
-        many: list[Any] = [None, True, 0, 1, -1, 2**70, 1e308, float("nan"), -0.5, "", "x" * 100, "../x", "\x00", 10**15, 8]
+        many: list[Any] = [
+            None,
+            True,
+            0,
+            1,
+            -1,
+            2**70,
+            1e308,
+            float("nan"),
+            -0.5,
+            "",
+            "x" * 100,
+            "../x",
+            "\x00",
+            10**15,
+            8,
+        ]
         if depth < 3 and self.chance.random() < 0.4:
             parts = [self.value(depth + 1) for _ in range(self.chance.randrange(4))]
             return parts if self.chance.random() < 0.5 else {str(number): part for number, part in enumerate(parts)}
@@ -164,8 +203,14 @@ class Fuzz:
                 cut[self.chance.randrange(len(cut))] = self.chance.randrange(256)
             content = bytes(cut)
         line = "x" + str(self.chance.randrange(10**9))
-        fields = {"model": self.chance.choice(["glimpses", "tatoeba-en-fr", "../x", ""]), "settings": self.chance.choice(["{}", "[", '{"rollouts": 1}', "x"])}
-        parts = [f'--{line}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n' for name, value in fields.items()]
+        fields = {
+            "model": self.chance.choice(["glimpses", "tatoeba-en-fr", "../x", ""]),
+            "settings": self.chance.choice(["{}", "[", '{"rollouts": 1}', "x"]),
+        }
+        parts = [
+            f'--{line}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
+            for name, value in fields.items()
+        ]
         name = self.chance.choice(["a.png", "../../a.png", "\x00", "a" * 300])
         head = f'--{line}\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\nContent-Type: image/png\r\n\r\n'
         body = "".join(parts).encode() + head.encode() + content + f"\r\n--{line}--\r\n".encode()
@@ -195,10 +240,18 @@ class Fuzz:
         if choice == 1:
             return self.send(b"GET / HTTP/1.1\r\nHost: x\r\n" + noise, close=True)
         if choice == 2:
-            return self.send(b"POST /api/predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{", close=True)
+            return self.send(
+                b"POST /api/predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{", close=True
+            )
         if choice == 3:
             return self.send(b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n", wait=8)
-        return self.request("POST", "api/translate", json.dumps({"model": "tatoeba-en-fr", "text": "a b"}).encode(), close=True) if self.chance.random() < 0.1 else b""
+        return (
+            self.request(
+                "POST", "api/translate", json.dumps({"model": "tatoeba-en-fr", "text": "a b"}).encode(), close=True
+            )
+            if self.chance.random() < 0.1
+            else b""
+        )
 
     def stranger(self) -> bytes:
         """Somebody without the token, or with another one."""
@@ -219,11 +272,14 @@ def _whole(answer: bytes) -> bool:
 
 def _huge_png() -> bytes:
     """A small file that says it is 60,000 pixels wide and high."""
+
     def chunk(kind: bytes, data: bytes) -> bytes:
         return len(data).to_bytes(4, "big") + kind + data + zlib.crc32(kind + data).to_bytes(4, "big")
 
     header = (60_000).to_bytes(4, "big") * 2 + b"\x08\x02\x00\x00\x00"
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes(9000))) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes(9000))) + chunk(b"IEND", b"")
+    )
 
 
 def main(requests: int, seed: int, clients: int) -> bool:

@@ -23,7 +23,13 @@ from urllib.parse import parse_qs, urlsplit
 sys.path.insert(0, str(Path(__file__).parent))
 from studio_server import running
 
-SENTENCES = ["I lost my keys.", "Where did you buy this book?", "The cat is sleeping.", "She gave him a red apple.", "Come in!"]
+SENTENCES = [
+    "I lost my keys.",
+    "Where did you buy this book?",
+    "The cat is sleeping.",
+    "She gave him a red apple.",
+    "Come in!",
+]
 LIMIT = 60.0  # seconds of a request, its time in the queue included
 
 
@@ -81,7 +87,11 @@ class Client:
             self.ask("GET", "api/traces/noise")
             for _ in range(6):
                 rows = [first := self.chance.randrange(280), first + 20]
-                self.ask("POST", "api/traces/noise/rows", {"layer": self.layer(), "head": self.chance.choice([0, 3, None]), "rows": rows})
+                self.ask(
+                    "POST",
+                    "api/traces/noise/rows",
+                    {"layer": self.layer(), "head": self.chance.choice([0, 3, None]), "rows": rows},
+                )
         elif kind == 5:
             for path in ("api/runs", "api/runs/glimpses", "api/ledger"):
                 self.ask("GET", path)
@@ -136,7 +146,9 @@ def main(minutes: float, clients: int) -> bool:
         for path, own in client.seconds.items():
             seconds.setdefault(path, []).extend(own)
     for path, own in sorted(seconds.items()):
-        print(f"  {path or '/':24} {len(own):6,} requests, median {statistics.median(own):6.2f} s, longest {max(own):6.2f} s")
+        print(
+            f"  {path or '/':24} {len(own):6,} requests, median {statistics.median(own):6.2f} s, longest {max(own):6.2f} s"
+        )
     wrong = Counter(text for client in every for text in client.wrong)
     wrong.update(line.strip() for line in errors if line.startswith("opened") or "Traceback" in line)
     for text, times in wrong.most_common(10):

@@ -35,10 +35,14 @@ def test_what_is_not_there_is_said_at_once(
     assert text in capsys.readouterr().err
 
 
-def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_the_extra_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert main(["studio", "--no-open"]) == 2
-    assert "this needs uvicorn, which is not installed. Try: pip install uvicorn, or in a clone" in capsys.readouterr().err
+    assert (
+        "this needs uvicorn, which is not installed. Try: pip install uvicorn, or in a clone" in capsys.readouterr().err
+    )
 
 
 def test_it_serves_and_opens_the_page(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,7 +58,9 @@ def test_it_serves_and_opens_the_page(monkeypatch: pytest.MonkeyPatch, capsys: p
     assert f"regard studio: {opened[0]}\nCtrl-C ends it." in capsys.readouterr().out
 
 
-def test_an_export_prints_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_export_prints_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     import regard.studio.export as exporting
 
     def export(studio: Any, folder: str, *, told: Any) -> Path:

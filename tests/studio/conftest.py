@@ -21,7 +21,7 @@ def seen() -> Any:
     """A trace of a model of torch, over seven words."""
     torch.manual_seed(3)
     layer = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(16, 4, 32, batch_first=True), 2).eval()
-    words = "the cat sat on the old mat".split()
+    words = ["the", "cat", "sat", "on", "the", "old", "mat"]
     with torch.no_grad(), trace(layer, rows=words, columns=words) as made:
         layer(torch.randn(1, 7, 16))
     return made
@@ -32,7 +32,9 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a training that goes on."""
     folder = tmp_path_factory.mktemp("runs") / "going"
     folder.mkdir()
-    (folder / "recipe.json").write_text(json.dumps({"paper": "bahdanau", "train": {"steps": 100}, "task": {"corpus": "x"}}))
+    (folder / "recipe.json").write_text(
+        json.dumps({"paper": "bahdanau", "train": {"steps": 100}, "task": {"corpus": "x"}})
+    )
     lines = [{"kind": "train", "step": step, "loss": 5.0 / step, "lr": 0.1} for step in (10, 20, 30)]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"kind": "tr')
     figures = {"figures": {"bleu": 12.5}, "lengths": [{"low": 1, "high": 5, "count": 3, "bleu": 20.0}]}

@@ -13,12 +13,23 @@ from regard.tasks import Prediction
 
 
 def model(task: str, verb: str = "x", **more: Any) -> Any:
-    return SimpleNamespace(name="it", entry=SimpleNamespace(name=task, verb=verb, inputs="things"), task=SimpleNamespace(**more))
+    return SimpleNamespace(
+        name="it", entry=SimpleNamespace(name=task, verb=verb, inputs="things"), task=SimpleNamespace(**more)
+    )
 
 
 @pytest.mark.parametrize(
     "settings",
-    [{"beams": 17}, {"nbest": 1e9}, {"max_tokens": 401}, {"max_ratio": 5}, {"x": [1]}, {"x": float("nan")}, 7, {str(n): n for n in range(41)}],
+    [
+        {"beams": 17},
+        {"nbest": 1e9},
+        {"max_tokens": 401},
+        {"max_ratio": 5},
+        {"x": [1]},
+        {"x": float("nan")},
+        7,
+        {str(n): n for n in range(41)},
+    ],
 )
 def test_settings_above_a_limit_are_refused(settings: Any) -> None:
     with pytest.raises(ConfigError, match="setting"):
@@ -60,7 +71,9 @@ def test_pictures_have_a_size() -> None:
 
 
 def test_a_prediction_is_json_with_its_explanations() -> None:
-    prediction = Prediction("a b", "c", ["c"], ["a", "b"], float("-inf"), -1.5, True, np.array([[0.25, 0.75]], np.float32))
+    prediction = Prediction(
+        "a b", "c", ["c"], ["a", "b"], float("-inf"), -1.5, True, np.array([[0.25, 0.75]], np.float32)
+    )
     content = answers.prediction_json(prediction)
     json.dumps(content, allow_nan=False)
     assert content["text"] == "c"

@@ -20,7 +20,9 @@ def test_every_page_is_served_with_its_kind(client: Any) -> None:
     assert views(["views/runs.js", "views/home.js"]) == ["home", "runs"]
 
 
-@pytest.mark.parametrize("path", ["/../app.py", "/%2e%2e/app.py", "/views/../../app.py", "//etc/passwd", "/nothing", "/views/"])
+@pytest.mark.parametrize(
+    "path", ["/../app.py", "/%2e%2e/app.py", "/views/../../app.py", "//etc/passwd", "/nothing", "/views/"]
+)
 def test_other_paths_are_errors_without_internals(client: Any, path: str) -> None:
     answer = client.get(path)
     assert answer.status_code == 404
@@ -58,8 +60,18 @@ def test_a_translation_is_a_stream_of_lines(client: Any) -> None:
     [
         ("/api/predict", {"model": "x", "text": "a"}, 404, "the studio has no such model"),
         ("/api/predict", {"model": "tatoeba-en-fr", "text": "a" * 2001}, 400, "the text is too long"),
-        ("/api/predict", {"model": "tatoeba-en-fr", "text": "a", "settings": {"beams": 99}}, 400, "the setting 'beams'"),
-        ("/api/predict", {"model": "tatoeba-en-fr", "text": "a", "settings": {"x": 1}}, 400, "unknown setting 'x' of a prediction"),
+        (
+            "/api/predict",
+            {"model": "tatoeba-en-fr", "text": "a", "settings": {"beams": 99}},
+            400,
+            "the setting 'beams'",
+        ),
+        (
+            "/api/predict",
+            {"model": "tatoeba-en-fr", "text": "a", "settings": {"x": 1}},
+            400,
+            "unknown setting 'x' of a prediction",
+        ),
         ("/api/predict", [], 400, "the request"),
         ("/api/traces/small/rows", {"layer": "x"}, 404, "the trace has no such layer"),
         ("/api/traces/none/rows", {}, 404, "the studio has no such trace"),
@@ -73,7 +85,10 @@ def test_mistakes_are_errors_in_json(client: Any, path: str, body: Any, status: 
 def test_bodies_that_are_no_json(client: Any) -> None:
     assert client.post("/api/predict", content=b"{", headers={"content-type": "application/json"}).status_code == 400
     assert client.post("/api/predict", content=b"{}", headers={"content-type": "text/plain"}).status_code == 400
-    assert client.post("/api/predict-picture", content=b"x", headers={"content-type": "multipart/form-data"}).status_code == 400
+    assert (
+        client.post("/api/predict-picture", content=b"x", headers={"content-type": "multipart/form-data"}).status_code
+        == 400
+    )
 
 
 def test_a_picture_for_a_translator_is_refused(client: Any) -> None:

@@ -7,7 +7,8 @@ import torch
 
 import regard
 from regard.base import ConfigError, RegardError
-from regard.studio.calls import CalledLayer, Calls, read_calls, record
+from regard.studio.calls import CalledLayer, Calls, read_calls
+from regard.studio.calls import recording as record
 
 
 @pytest.fixture

@@ -12,7 +12,9 @@ from regard.studio.app import STATIC, Studio
 from regard.studio.export import export, hashed, key
 
 
-def test_the_export_has_the_answers_of_its_page(studio: Studio, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_export_has_the_answers_of_its_page(
+    studio: Studio, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(answers, "examples", lambda model: [{"text": "I lost my keys."}])
     told: list[str] = []
     page = export(studio, tmp_path / "site", told=told.append)

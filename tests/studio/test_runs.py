@@ -10,7 +10,15 @@ from regard.studio.runs import Runs, curves, ledger, thinned
 def test_a_training_that_goes_on_is_followed(run_folder: Path) -> None:
     runs = Runs([run_folder])
     [line] = runs.lines()
-    assert line == {"name": "going", "paper": "bahdanau", "recipe": None, "data": "x", "steps": 100, "step": 30, "ended": False}
+    assert line == {
+        "name": "going",
+        "paper": "bahdanau",
+        "recipe": None,
+        "data": "x",
+        "steps": 100,
+        "step": 30,
+        "ended": False,
+    }
     run = runs.get("going")
     assert run["curves"]["train/loss"] == [[10, 0.5], [20, 0.25], [30, pytest.approx(5 / 30)]]
     assert run["results"]["test"]["figures"] == {"bleu": 12.5}
@@ -40,7 +48,10 @@ def test_links_out_of_a_folder_are_not_followed(tmp_path: Path) -> None:
 
 
 def test_curves_have_numbers_only_and_not_too_many() -> None:
-    records = [{"kind": "train", "step": step, "loss": 1.0, "name": "x", "bad": float("nan"), "yes": True} for step in range(2000)]
+    records = [
+        {"kind": "train", "step": step, "loss": 1.0, "name": "x", "bad": float("nan"), "yes": True}
+        for step in range(2000)
+    ]
     made = curves(records)
     assert list(made) == ["train/loss"]
     assert len(made["train/loss"]) == 600

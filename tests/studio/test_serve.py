@@ -1,11 +1,8 @@
 import socket
-import urllib.request
-from typing import Any
 
 import pytest
 
 from regard.base import RegardError
-from regard.studio import serve, show, stop
 from regard.studio.app import Studio
 from regard.studio.serve import OPEN_TO_OTHERS, Address, Server, announce, listen
 
@@ -25,24 +22,6 @@ def test_a_port_that_is_taken_says_so_and_the_default_goes_on_to_the_next() -> N
         listen("127.0.0.1", 99999)
     with listen("127.0.0.1", None) as first, listen("127.0.0.1", None) as second:
         assert first.getsockname() != second.getsockname()
-
-
-def test_show_opens_one_studio_for_all_traces(seen: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[str] = []
-    monkeypatch.setattr(serve.webbrowser, "open", opened.append)
-    try:
-        first, second = show(seen, port=0), show(seen, name="other one", open_page=False)
-        assert opened == [first]
-        assert first.endswith("#/model?trace=trace")
-        assert second.endswith("#/model?trace=other%20one")
-        assert first.partition("#")[0] == second.partition("#")[0]
-        token = first.partition("token=")[2].partition("#")[0]
-        request = urllib.request.Request(first.partition("?")[0] + "api/traces", headers={"X-Regard-Token": token})
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            assert b"other one" in answer.read()
-    finally:
-        stop()
-    stop()  # a second time there is nothing to end
 
 
 def test_an_open_host_is_told_what_it_means(capsys: pytest.CaptureFixture[str]) -> None:

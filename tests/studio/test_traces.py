@@ -19,7 +19,7 @@ def test_the_overview_has_every_layer_head_and_label(seen: Any) -> None:
     assert overview["layers"][1]["heads"] == [0, 1, 2, 3]
     assert overview["layers"][0]["shape"] == [7, 7]
     labels = overview["labels"][overview["layers"][0]["row_labels"]]
-    assert labels == "the cat sat on the old mat".split()
+    assert labels == ["the", "cat", "sat", "on", "the", "old", "mat"]
     steps = np.frombuffer(base64.b64decode(overview["layers"][0]["thumbnails"]), np.uint8).reshape(4, 7, 7)
     weights = seen[0].weights[0]
     np.testing.assert_allclose(steps / 255, weights / weights.max((1, 2), keepdims=True), atol=0.003)

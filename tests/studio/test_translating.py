@@ -51,7 +51,9 @@ def test_a_beginning_is_kept_and_gone_on_from(model: Any) -> None:
     assert same["prediction"]["ids"] == free["ids"]
     assert same["prediction"]["log_prob"] == pytest.approx(free["log_prob"], abs=1e-4)
     np.testing.assert_allclose(
-        same["prediction"]["explanations"][0]["weights"]["values"], free["explanations"][0]["weights"]["values"], atol=1e-5
+        same["prediction"]["explanations"][0]["weights"]["values"],
+        free["explanations"][0]["weights"]["values"],
+        atol=1e-5,
     )
     other = prefix_of({"word": "Elle"}, model, 50)
     changed = events_of(model, other, beams=2)[-1]
@@ -92,4 +94,4 @@ def test_samples_are_streamed_too(model: Any) -> None:
     events = events_of(model, beams=1, temperature=0.5, seed=3)
     [expected] = model.predictions([SENTENCE], beam=1, temperature=0.5, seed=3)
     assert events[-1]["prediction"]["text"] == expected[0].text
-    assert translating.ALTERNATIVES == len(events[-1]["alternatives"][0])
+    assert len(events[-1]["alternatives"][0]) == translating.ALTERNATIVES

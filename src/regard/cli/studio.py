@@ -69,7 +69,9 @@ def _studio(things: list[str]) -> "Studio":
 
 def _shipped(name: str) -> str:
     """The name of a model that ships with the package; torch is not imported for this."""
-    known = [path.name for path in (files("regard") / "recipes" / "shipped").iterdir() if (path / "recipe.json").is_file()]
+    known = [
+        path.name for path in (files("regard") / "recipes" / "shipped").iterdir() if (path / "recipe.json").is_file()
+    ]
     if name not in known:
         cure = did_you_mean(name, known) or f"name a run folder, the file of a trace, or {' or '.join(sorted(known))}"
         raise RegardError(f"there is no run {name}", got="no such folder, file or model", cure=cure)

@@ -4,6 +4,7 @@ It reads what `regard.api` gives and the JSON of explanations; the page itself i
 build step. Starlette and uvicorn come with the extra `studio` and are imported when a server starts.
 """
 
-from regard.studio.serve import Server, show, stop
+from regard.studio.serve import Server
+from regard.studio.show import record, show, stop
 
-__all__ = ["Server", "show", "stop"]
+__all__ = ["Server", "record", "show", "stop"]

@@ -26,7 +26,10 @@ def text_of(body: Mapping[str, Any], limits: Limits, key: str = "text") -> str:
     if len(text) > limits.characters:
         cure = "give it in parts"
         raise ConfigError(
-            f"the {key} is too long", got=f"{len(text):,} characters", expected=f"at most {limits.characters:,}", cure=cure
+            f"the {key} is too long",
+            got=f"{len(text):,} characters",
+            expected=f"at most {limits.characters:,}",
+            cure=cure,
         )
     return text
 
@@ -38,7 +41,9 @@ def settings_of(body: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
         raise ConfigError("the settings of a request", got=shown(settings), expected="values by name")
     for name, value in settings.items():
         if isinstance(value, list | dict):
-            raise ConfigError(f"the setting {shown(name)}", got=shown(value), expected="a number, a word, true or false")
+            raise ConfigError(
+                f"the setting {shown(name)}", got=shown(value), expected="a number, a word, true or false"
+            )
         if isinstance(value, float) and not math.isfinite(value):
             raise ConfigError(f"the setting {shown(name)}", got=shown(value), expected="a number")
         most = getattr(limits, _MOST[name]) if name in _MOST else _MORE.get(name)

@@ -108,8 +108,10 @@ def _endpoint(studio: Studio, handler: Callable[..., Any]) -> Callable[[Any], An
     async def endpoint(request: Any) -> Any:
         try:
             return await handler(studio, request)
-        except (ClientDisconnect, HTTPException):
+        except HTTPException:
             raise
+        except ClientDisconnect:
+            return _json({}, 400)  # which nobody reads
         except TooLarge as error:
             return _json({"error": error.error}, error.status)
         except Exception as error:

@@ -125,19 +125,8 @@ class CalledLayer:
 
 
 @contextmanager
-def record(model: nn.Module, *, labels: Sequence[str] | None = None) -> Iterator[Calls]:
-    """Keep queries and keys of every call of torch's fused attention inside, for texts that are too long for a trace.
-
-    `labels` are the tokens of the text. What cannot be kept so is named in `left_out`: such layers are for
-    `regard.trace`. `calls.save(…)` writes a file for `regard studio`, and `regard.studio.show(calls)` shows it at once.
-
-    >>> layer = nn.MultiheadAttention(8, 2, batch_first=True).eval()
-    >>> x = torch.ones(1, 3, 8)
-    >>> with torch.no_grad(), record(layer) as calls:
-    ...     _ = layer(x, x, x, need_weights=False)
-    >>> calls.layers[0].block(0, slice(0, 1), slice(None)).round(2).tolist()
-    [[0.33000001311302185, 0.33000001311302185, 0.33000001311302185]]
-    """
+def recording(model: nn.Module, *, labels: Sequence[str] | None = None) -> Iterator[Calls]:
+    """What `regard.studio.record` does."""
     calls = Calls(labels)
     stack = LayerStack(modules_of(model), lambda running, output: None)
 

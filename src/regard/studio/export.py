@@ -145,7 +145,9 @@ def hashed(content: bytes) -> str:
 
 def _page(name: str, path: Path) -> bytes:
     content = path.read_bytes()
-    return content.replace(b'<html lang="en">', b'<html lang="en" data-export="1">') if name == "index.html" else content
+    return (
+        content.replace(b'<html lang="en">', b'<html lang="en" data-export="1">') if name == "index.html" else content
+    )
 
 
 def _text(content: Any) -> str:

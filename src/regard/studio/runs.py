@@ -27,7 +27,11 @@ class Runs:
         known = {path.resolve() for path in self.folders}
         new = sorted(self.below.glob("*")) if self.below is not None and self.below.is_dir() else []
         new = [path for path in new if path.is_dir() and path.resolve() not in known]
-        every = [path for path in [*self.folders, *new] if (path / "metrics.jsonl").is_file() or (path / "recipe.json").is_file()]
+        every = [
+            path
+            for path in [*self.folders, *new]
+            if (path / "metrics.jsonl").is_file() or (path / "recipe.json").is_file()
+        ]
         return named(every)
 
     def lines(self) -> list[dict[str, Any]]:

@@ -7,7 +7,6 @@ import time
 import webbrowser
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from regard.base import RegardError, require
 from regard.studio.app import Studio, create_app
@@ -72,7 +71,7 @@ class Server:
         )
         config = uvicorn.Config(
             app, log_level="error", access_log=False, server_header=False, date_header=False, ws="none", lifespan="off",
-            limit_concurrency=studio.limits.connections, timeout_keep_alive=10, timeout_graceful_shutdown=1,
+            proxy_headers=False, limit_concurrency=studio.limits.connections, timeout_keep_alive=10, timeout_graceful_shutdown=1,
             h11_max_incomplete_event_size=32_768, http="h11",
         )  # fmt: skip
         self.server = uvicorn.Server(config)
@@ -137,36 +136,3 @@ def announce(server: Server, *, open_page: bool) -> None:
     sys.stdout.flush()
     if open_page:
         webbrowser.open(server.address.url)
-
-
-_RUNNING: dict[str, Any] = {}
-
-
-def show(seen: Any, *, name: str = "trace", open_page: bool = True, port: int | None = None) -> str:
-    """Show a trace of any PyTorch model on the page of the studio; the address of its overview.
-
-    The first call starts a studio in a thread of this process, later calls add their traces to the same page. It ends
-    with the process, or by `regard.studio.stop()`.
-    """
-    running = _RUNNING.get("server")
-    if running is None:
-        running = Server(Studio.of(), port=port)
-        running.studio.traces.add(name, seen)
-        shown_as = name
-        running.start()
-        _RUNNING["server"] = running
-    else:
-        shown_as = running.studio.traces.add(name, seen)
-    from urllib.parse import quote
-
-    url = f"{running.address.url}#/model?trace={quote(shown_as)}"
-    if open_page:
-        webbrowser.open(url)
-    return url
-
-
-def stop() -> None:
-    """End the studio that `show` started, if there is one."""
-    running = _RUNNING.pop("server", None)
-    if running is not None:
-        running.stop()

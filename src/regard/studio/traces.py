@@ -99,7 +99,9 @@ class Shown:
         return {
             "name": layer.name,
             "heads": [int(head) for head in layer.heads],
-            "rows": [int(row) for row in layer.rows] if list(layer.rows) != list(range(len(layer.rows))) else len(layer.rows),
+            "rows": [int(row) for row in layer.rows]
+            if list(layer.rows) != list(range(len(layer.rows)))
+            else len(layer.rows),
             "columns": layer.num_columns,
             "row_labels": number(layer.row_labels),
             "column_labels": number(layer.column_labels),
@@ -190,7 +192,9 @@ def of_trace(name: str, trace: Any) -> Shown:
     layers = [layer for layer in layers if layer.heads and layer.rows and layer.num_columns]
     left = len(records) - len(layers)
     if not layers:
-        raise RegardError("the trace has no weights to show", got=f"{len(records)} layers", cure="trace a model that attends")
+        raise RegardError(
+            "the trace has no weights to show", got=f"{len(records)} layers", cure="trace a model that attends"
+        )
     notes = [f"{left} layers are left out, since they have places, or nothing, and no weights."] if left else []
     return Shown(name, layers, notes)
 

@@ -70,9 +70,7 @@ class Watched:
             return self._first(tokens, state)
         before = state.nodes.tolist()
         chances = self._log_probs[[self._rows[node] for node in before], tokens].tolist()
-        rows = [
-            self._node(*each) for each in zip(before, tokens.tolist(), chances, strict=True)
-        ]
+        rows = [self._node(*each) for each in zip(before, tokens.tolist(), chances, strict=True)]
         out = self.model.step(tokens, state.inner)
         self._see(rows, out)
         self.tell(self, rows)
@@ -230,10 +228,7 @@ def _alternatives(target: Any, watched: Watched, ids: Sequence[int]) -> list[lis
     for node in _path(watched, ids):
         likely = watched.nodes[node].likely
         every.append(
-            [
-                {"id": token, "token": _token(target, token), "log_prob": _number(value)}
-                for token, value in likely
-            ]
+            [{"id": token, "token": _token(target, token), "log_prob": _number(value)} for token, value in likely]
         )
     return every
 
