@@ -1,4 +1,4 @@
-"""The exported page in a real browser, from a plain server of files: examples, their numbers, and what it says of others."""
+"""The exported page in a real browser, from a plain server of files: examples work, and it says so of others."""
 
 import functools
 import http.server

@@ -76,7 +76,7 @@ def test_a_sentence_is_typed_and_its_weights_are_those_of_python(server: Server,
         np.testing.assert_allclose(weights_on(page), layers["decoder.2.cross"][5], atol=1e-5)
         page.select_option("select >> nth=-1", "mean")
         until(page, "location.hash.includes('head=mean')")
-        every = np.concatenate([heads for heads in layers.values()])
+        every = np.concatenate(list(layers.values()))
         np.testing.assert_allclose(weights_on(page), every.mean(0), atol=1e-5)
 
         page.click("text=Whole words")

@@ -2,8 +2,8 @@
 
     python tools/load_studio.py --minutes 10
 
-The verdict fails if a request fails (other than by a full queue, which clients answer by waiting), takes longer than its
-limit, or if the memory of the server grows by more than 5 % after the first fifth of the time.
+The verdict fails if a request fails (other than by a full queue, which clients answer by waiting), takes longer than
+its limit, or if the memory of the server grows by more than 5 % after the first fifth of the time.
 """
 
 import argparse
@@ -97,8 +97,9 @@ class Client:
                 self.ask("GET", path)
         else:
             line = "line-of-a-form"
-            head = f'--{line}\r\nContent-Disposition: form-data; name="model"\r\n\r\nglimpses\r\n--{line}\r\nContent-Disposition: form-data; '
-            body = f'{head}name="file"; filename="a.png"\r\n\r\n'.encode() + picture + f"\r\n--{line}--\r\n".encode()
+            part = f"--{line}\r\nContent-Disposition: form-data; "
+            head = f'{part}name="model"\r\n\r\nglimpses\r\n{part}name="file"; filename="a.png"\r\n\r\n'
+            body = head.encode() + picture + f"\r\n--{line}--\r\n".encode()
             self.ask("POST", "api/predict-picture", blob=(f"multipart/form-data; boundary={line}", body))
 
     def layer(self) -> str:
@@ -146,18 +147,17 @@ def main(minutes: float, clients: int) -> bool:
         for path, own in client.seconds.items():
             seconds.setdefault(path, []).extend(own)
     for path, own in sorted(seconds.items()):
-        print(
-            f"  {path or '/':24} {len(own):6,} requests, median {statistics.median(own):6.2f} s, longest {max(own):6.2f} s"
-        )
+        times = f"median {statistics.median(own):6.2f} s, longest {max(own):6.2f} s"
+        print(f"  {path or '/':24} {len(own):6,} requests, {times}")
     wrong = Counter(text for client in every for text in client.wrong)
     wrong.update(line.strip() for line in errors if line.startswith("opened") or "Traceback" in line)
     for text, times in wrong.most_common(10):
         print(f"wrong, {times} times: {text}")
     grown = after / before - 1
     good = not wrong and grown < 0.05
-    count = sum(map(len, seconds.values()))
-    print(f"{count:,} requests by {clients} clients in {minutes:g} minutes, {sum(client.busy for client in every)} of them told to wait; "
-          f"memory {before:.0f} MB, then {after:.0f} MB ({100 * grown:+.1f} %): {'it stood' if good else 'IT FAILED'}")  # fmt: skip
+    count, busy = sum(map(len, seconds.values())), sum(client.busy for client in every)
+    print(f"{count:,} requests by {clients} clients in {minutes:g} minutes, {busy} of them told to wait")
+    print(f"memory {before:.0f} MB, then {after:.0f} MB ({100 * grown:+.1f} %): {'it stood' if good else 'IT FAILED'}")
     return good
 
 

@@ -1,6 +1,6 @@
 """A studio in a process of its own, for the tools that fuzz it and load it: which files it opens is written down.
 
-It prints its address, and from then on each file outside of the package, of Python and of its own folder that is opened.
+It prints its address, and from then on each opened file that is not of the package, of Python or of its own folder.
 """
 
 import argparse

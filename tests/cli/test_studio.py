@@ -23,9 +23,14 @@ def test_what_is_named_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize(
     ("thing", "text"),
-    [("tatoeba-en-de", "there is no run tatoeba-en-de: got no such folder, file or model. Did you mean 'tatoeba-en-fr'?"),
-     ("empty", "empty holds no runs: got no recipe.json. Try: name a run folder.")],
-)  # fmt: skip
+    [
+        (
+            "tatoeba-en-de",
+            "there is no run tatoeba-en-de: got no such folder, file or model. Did you mean 'tatoeba-en-fr'",
+        ),
+        ("empty", "empty holds no runs: got no recipe.json. Try: name a run folder."),
+    ],
+)
 def test_what_is_not_there_is_said_at_once(
     thing: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,4 +1,4 @@
-"""What the tests of the studio share: a studio with a translator, a trace and a run, and a client that has its token."""
+"""What the tests of the studio share: a studio with a translator, a trace and a run, and a client with its token."""
 
 import json
 from collections.abc import Iterator

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from regard.base import RegardError
-from regard.studio.app import error_json, static_files, views
+from regard.studio.app import KINDS, error_json, static_files, views
 from regard.studio.limits import TooMuch
 
 
@@ -13,8 +13,7 @@ def test_every_page_is_served_with_its_kind(client: Any) -> None:
     for name, path in static_files().items():
         answer = client.get(f"/{name}")
         assert answer.content == path.read_bytes()
-        assert answer.headers["content-type"].partition(";")[0] in ("text/html", "text/javascript", "text/css",
-                                                                    "image/svg+xml", "application/json", "text/plain", "image/png")  # fmt: skip
+        assert answer.headers["content-type"].partition(";")[0] == KINDS[path.suffix]
     about = client.get("/api/studio").json()
     assert {"home", "translate", "model", "runs"} <= set(about["views"])
     assert views(["views/runs.js", "views/home.js"]) == ["home", "runs"]
@@ -84,6 +83,8 @@ def test_mistakes_are_errors_in_json(client: Any, path: str, body: Any, status: 
 
 def test_bodies_that_are_no_json(client: Any) -> None:
     assert client.post("/api/predict", content=b"{", headers={"content-type": "application/json"}).status_code == 400
+    half = client.post("/api/predict", content=b'{"text": "\\ud800"}', headers={"content-type": "application/json"})
+    assert half.json()["error"]["what"] == "the request is no Unicode"
     assert client.post("/api/predict", content=b"{}", headers={"content-type": "text/plain"}).status_code == 400
     assert (
         client.post("/api/predict-picture", content=b"x", headers={"content-type": "multipart/form-data"}).status_code

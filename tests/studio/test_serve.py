@@ -18,7 +18,7 @@ def test_a_port_that_is_taken_says_so_and_the_default_goes_on_to_the_next() -> N
         port = taken.getsockname()[1]
         with pytest.raises(RegardError, match=f"cannot listen at 127.0.0.1, port {port}: got address already in use"):
             listen("127.0.0.1", port)
-    with pytest.raises(RegardError, match="cannot listen at 127.0.0.1, port 99999"):
+    with pytest.raises(RegardError, match=r"cannot listen at 127\.0\.0\.1, port 99999"):
         listen("127.0.0.1", 99999)
     with listen("127.0.0.1", None) as first, listen("127.0.0.1", None) as second:
         assert first.getsockname() != second.getsockname()

@@ -37,11 +37,13 @@ def test_blocks_are_those_of_the_trace(seen: Any) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [{}, {"layer": "x"}, {"layer": None}, {"head": 4}, {"head": "0"}, {"head": True}, {"rows": [0, 8]}, {"rows": [3, 3]},
-     {"rows": [-1, 2]}, {"columns": [0, 2**70]}, {"columns": "all"}, {"columns": [0.5, 2]}],
+    [
+        {}, {"layer": "x"}, {"layer": None}, {"head": 4}, {"head": "0"}, {"head": True}, {"rows": [0, 8]},
+        {"rows": [3, 3]}, {"rows": [-1, 2]}, {"columns": [0, 2**70]}, {"columns": "all"}, {"columns": [0.5, 2]},
+    ],
 )  # fmt: skip
 def test_other_blocks_are_refused(seen: Any, body: dict[str, Any]) -> None:
-    whole = body if "layer" in body or not body else {"layer": list(seen)[0], **body}
+    whole = body if "layer" in body or not body else {"layer": next(iter(seen)), **body}
     with pytest.raises(RegardError):
         of_trace("it", seen).rows(whole)
 

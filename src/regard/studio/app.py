@@ -156,6 +156,10 @@ async def _body(request: Any) -> dict[str, Any]:
     content = parse_json(await request.body())
     if not isinstance(content, dict):
         raise ConfigError("the request", got=type(content).__name__, expected="values by name")
+    try:
+        json.dumps(content, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ConfigError("the request is no Unicode", got="half of a character", cure="give it in UTF-8") from None
     return content
 
 

@@ -81,10 +81,12 @@ class CalledLayer:
         labels: Sequence[str] | None, thumbnails: Any = None,
     ) -> None:  # fmt: skip
         self.name, self.query, self.keys, self.offset, self.scale = name, query, keys, offset, scale
-        (num_heads, num_rows, _), (_, self.num_columns, _) = _shape(query), _shape(keys)
-        self.heads, self.rows = range(num_heads), range(num_rows)
+        (num_heads, num_rows, _), (_, num_columns, _) = _shape(query), _shape(keys)
+        self.heads: Sequence[int] = range(num_heads)
+        self.rows: Sequence[int] = range(num_rows)
+        self.num_columns: int = num_columns
         self.row_labels = labels if labels is not None and len(labels) == num_rows else None
-        self.column_labels = labels if labels is not None and len(labels) == self.num_columns else None
+        self.column_labels = labels if labels is not None and len(labels) == num_columns else None
         self._thumbnails = thumbnails
 
     def block(self, head: int | None, rows: slice, columns: slice) -> NDArray[Any]:
@@ -157,7 +159,7 @@ def read_calls(name: str, path: Path) -> Shown:
     try:
         layers = [
             CalledLayer(
-                entry["name"], *(file.get_slice(f"{number}.{part}") for part in ("query", "keys")),
+                entry["name"], file.get_slice(f"{number}.query"), file.get_slice(f"{number}.keys"),
                 entry["offset"], entry["scale"], header["labels"], file.get_slice(f"{number}.thumbnails"),
             )
             for number, entry in enumerate(header["layers"])

@@ -1,4 +1,4 @@
-"""The studio as files: the same page, with answers that were prepared, for any web space. It needs no server of ours."""
+"""The studio as files: the same page with answers that were prepared, for any web space, without a server of ours."""
 
 import base64
 import json

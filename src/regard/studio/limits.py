@@ -29,7 +29,7 @@ class Limits:
     slowest: float = 20.0  # seconds between two parts of a request
 
 
-class TooMuch(RegardError):
+class TooMuch(RegardError):  # noqa: N818 - says what happened
     """More than the studio can do now: its answer has the status 503."""
 
 

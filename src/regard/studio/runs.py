@@ -50,7 +50,7 @@ class Runs:
 
     def _line(self, name: str, folder: Path) -> dict[str, Any]:
         recipe = _json(folder / "recipe.json") or {}
-        last = [record for record in read_log(folder, tail=20_000)]
+        last = read_log(folder, tail=20_000)
         train = recipe.get("train") if isinstance(recipe.get("train"), dict) else {}
         steps = train.get("steps") if isinstance(train, dict) else None
         task = recipe.get("task") if isinstance(recipe.get("task"), dict) else {}
@@ -110,7 +110,7 @@ def thinned(points: list[Point], most: int = MOST_POINTS) -> list[Point]:
 
 
 def results(folder: Path) -> dict[str, Any]:
-    """The evaluations in a run folder by split: figures, how they were measured, and BLEU by length where it is there."""
+    """The evaluations in a run folder by split: figures, how they were measured, BLEU by length if it is there."""
     found = {}
     for path in sorted(folder.glob("result_*.json"))[:40]:
         content = _json(path)

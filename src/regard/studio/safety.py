@@ -65,7 +65,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-class TooLarge(Exception):
+class TooLarge(Exception):  # noqa: N818 - says what happened
     """A request has more bytes than it may have, or stopped in the middle."""
 
     def __init__(self, status: int, error: dict[str, str | None]) -> None:

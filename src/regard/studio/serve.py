@@ -14,8 +14,8 @@ from regard.studio.safety import is_loopback, new_token
 
 PORT = 8123
 OPEN_TO_OTHERS = (
-    "The studio listens on {host}: every machine that reaches this one can ask for the page. Whoever has the address with "
-    "its token can run the models, and read the names of runs, their curves and the traces. The connection is not "
+    "The studio listens on {host}: every machine that reaches this one can ask for the page. Whoever has the address "
+    "with its token can run the models, and read the names of runs, their curves and the traces. The connection is not "
     "encrypted, so anybody on the way can read the token. Without --host only this machine can reach the studio."
 )
 
@@ -71,8 +71,8 @@ class Server:
         )
         config = uvicorn.Config(
             app, log_level="error", access_log=False, server_header=False, date_header=False, ws="none", lifespan="off",
-            proxy_headers=False, limit_concurrency=studio.limits.connections, timeout_keep_alive=10, timeout_graceful_shutdown=1,
-            h11_max_incomplete_event_size=32_768, http="h11",
+            proxy_headers=False, limit_concurrency=studio.limits.connections, timeout_keep_alive=10,
+            timeout_graceful_shutdown=1, h11_max_incomplete_event_size=32_768, http="h11",
         )  # fmt: skip
         self.server = uvicorn.Server(config)
 

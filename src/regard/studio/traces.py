@@ -1,4 +1,4 @@
-"""Traces for the page: an overview of all layers and heads as small squares, and parts of a matrix when they are asked for."""
+"""Traces for the page: an overview of layers and heads as small squares, and parts of a matrix when asked for."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ class Layer(Protocol):
     """The weights of one layer: its sizes, and any block of them."""
 
     name: str
-    heads: Sequence[int]
+    heads: Sequence[int]  # their numbers in the model
     rows: Sequence[int]
     num_columns: int
     row_labels: Sequence[str] | None
@@ -203,14 +203,19 @@ class _InMemory:
     """A layer whose weights are all there."""
 
     def __init__(self, seen: Any) -> None:
-        self.name, self.heads, self.rows = seen.name, list(seen.heads), list(seen.rows)
-        self.weights, self.num_columns = seen.weights, seen.weights.shape[2]
-        self.row_labels, self.column_labels = seen.row_labels, seen.column_labels
+        self.name: str = seen.name
+        self.heads: Sequence[int] = list(seen.heads)
+        self.rows: Sequence[int] = list(seen.rows)
+        self.weights: NDArray[Any] = seen.weights
+        self.num_columns: int = seen.weights.shape[2]
+        self.row_labels: Sequence[str] | None = seen.row_labels
+        self.column_labels: Sequence[str] | None = seen.column_labels
 
     def block(self, head: int | None, rows: slice, columns: slice) -> NDArray[Any]:
         """The weights of one head, or the mean of all."""
         part: NDArray[Any] = self.weights[:, rows, columns]
-        return part.mean(0) if head is None else part[head]
+        chosen: NDArray[Any] = part.mean(0) if head is None else part[head]
+        return chosen
 
     def thumbnails(self) -> NDArray[Any]:
         """The mean of each cell; of many rows some are looked at."""

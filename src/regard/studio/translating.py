@@ -204,8 +204,8 @@ def _prediction(text: str, columns: list[str], target: Any, watched: Watched, hy
     weights = None
     if hypothesis.weights is not None:
         known = [each for each in seen if each is not None]
-        weights = torch.cat([*(each.unsqueeze(0) for each in known), hypothesis.weights.float().cpu()])
-        weights = weights[: len(rows), : len(columns)].numpy()
+        every = torch.cat([*(each.unsqueeze(0) for each in known), hypothesis.weights.float().cpu()])
+        weights = every[: len(rows), : len(columns)].numpy()
     log_prob = hypothesis.log_prob + watched.nodes[watched.start].log_prob
     output = target.decode_text(ids)
     return Prediction(text, output, rows, columns, hypothesis.score, log_prob, hypothesis.finished, weights)
