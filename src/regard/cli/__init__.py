@@ -19,6 +19,7 @@ VERBS = {  # in the order of the help: a command, and the file of this area that
     "read": "read",
     "report": "report",
     "export": "export",
+    "studio": "studio",
     "info": "info",
 }
 
