@@ -7,7 +7,7 @@ const XHTML = "http://www.w3.org/1999/xhtml";
 const XLINK = "http://www.w3.org/1999/xlink";
 const PAINTED = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "stroke-linecap",
   "stroke-linejoin", "opacity", "font-family", "font-size", "font-weight", "font-style", "text-anchor",
-  "dominant-baseline", "image-rendering", "visibility", "mix-blend-mode", "display", "marker-end"];
+  "dominant-baseline", "image-rendering", "visibility", "paint-order", "display", "marker-end"];
 const LARGE = 2; // pixels of a PNG for each pixel of the page
 
 /** An element with buttons PNG, SVG and JSON. `name` is a text, or a function that gives it when a button is used. */
@@ -178,7 +178,7 @@ function painted(node) {
   }
   for (const name of PAINTED) {
     const value = style.getPropertyValue(name);
-    if (value && !(name === "display" && value !== "none") && !(name === "mix-blend-mode" && value === "normal")) {
+    if (value && !(name === "display" && value !== "none") && !(name === "paint-order" && value === "normal")) {
       copy.setAttribute(name, value);
     }
   }
