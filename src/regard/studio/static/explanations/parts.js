@@ -100,7 +100,7 @@ export function whole(text, low, high, otherwise) {
 
 /** A menu with a label. `options` are pairs of a value and what stands for it. */
 export function select(label, options, value, change) {
-  const box = el("select", { onchange: () => change(box.value) },
+  const box = el("select", { "aria-label": label, onchange: () => change(box.value) },
     ...options.map(([key, text]) => el("option", { value: key, text })));
   box.value = value;
   return Object.assign(el("label", { class: "regard-field" }, el("span", { text: label }), box), { input: box });
@@ -109,7 +109,7 @@ export function select(label, options, value, change) {
 /** A slider with a label and its value beside it; `name` says what a value is called. */
 export function slider(label, [low, high, step = 1], value, name, input) {
   const output = el("output", { text: name(value) });
-  const range = el("input", { type: "range", min: low, max: high, step, value, oninput: () => input(Number(range.value)) });
+  const range = el("input", { type: "range", "aria-label": label, min: low, max: high, step, value, oninput: () => input(Number(range.value)) });
   const field = el("label", { class: "regard-field regard-slider" }, el("span", { text: label }), range, output);
   const set = (now) => {
     range.value = now;
