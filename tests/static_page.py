@@ -1,4 +1,4 @@
-"""The files of the studio without its server: a small page that draws one explanation or one view, under the same rules."""
+"""The files of the studio without its server: a small page draws one explanation or one view under the same rules."""
 
 import json
 import threading
@@ -12,19 +12,22 @@ from typing import Any
 STATIC = Path(__file__).parents[1] / "src" / "regard" / "studio" / "static"
 POLICY = "default-src 'self'; img-src 'self' data: blob:; style-src 'self'; script-src 'self'"
 PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>harness</title>
-<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,"><link rel="stylesheet" href="/own/page.css">
+<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">
+<link rel="stylesheet" href="/own/page.css">
 <script type="module" src="/own/page.js"></script></head><body><main id="root"></main></body></html>"""
-STYLE = """:root { --paper: #fcfcfa; --panel: #fff; --ink: #1d1f23; --muted: #5c6168; --line: #d9dbd6; --accent: #005a9c;
---second: #b34a00; --good: #00704f; --bad: #b3261e; --focus: #b34a00; }
+STYLE = """:root { --paper: #fcfcfa; --panel: #fff; --ink: #1d1f23; --muted: #5c6168; --line: #d9dbd6;
+--accent: #005a9c; --second: #b34a00; --good: #00704f; --bad: #b3261e; --focus: #b34a00; }
 :root[data-theme="dark"] { --paper: #131518; --panel: #1a1d21; --ink: #e7e8e6; --muted: #a3a9b0; --line: #363a41;
 --accent: #7fbcf0; --second: #ff9d5c; --good: #52c79b; --bad: #ff8a80; --focus: #ff9d5c; }
-body { margin: 0 auto; padding: 1rem; max-width: 60rem; background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }"""
+body { margin: 0 auto; padding: 1rem; max-width: 60rem; background: var(--paper);
+  color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }"""
 SCRIPT = """
 import { drawExplanation } from "/explanations/index.js";
 const asked = new URLSearchParams(location.search), root = document.querySelector("#root");
 document.documentElement.dataset.theme = asked.get("theme") ?? "light";
 const told = [], context = {
-  state: Object.fromEntries(new URLSearchParams(location.hash.slice(1))), theme: () => document.documentElement.dataset.theme,
+  state: Object.fromEntries(new URLSearchParams(location.hash.slice(1))),
+  theme: () => document.documentElement.dataset.theme,
   announce: (text) => told.push(text),
   setState(patch) {
     const next = { ...context.state, ...patch };
@@ -65,7 +68,9 @@ document.body.dataset.ready = "yes";
 class _Handler(SimpleHTTPRequestHandler):
     """Files of the studio and of the test; what else is asked for, `answers` have."""
 
-    def __init__(self, *arguments: Any, own: Path, answers: Mapping[str, Any], asked: list[Any], **settings: Any) -> None:
+    def __init__(
+        self, *arguments: Any, own: Path, answers: Mapping[str, Any], asked: list[Any], **settings: Any
+    ) -> None:
         self.own, self.answers, self.asked = own, answers, asked
         super().__init__(*arguments, directory=str(STATIC), **settings)
 
@@ -105,7 +110,9 @@ class Site:
     def __init__(self, folder: Path, address: str, answers: dict[str, Any], asked: list[Any]) -> None:
         self.folder, self.address, self.answers, self.asked = folder, address, answers, asked
 
-    def open(self, page: Any, explanation: Any = None, *, view: str = "", theme: str = "light", state: str = "") -> None:
+    def open(
+        self, page: Any, explanation: Any = None, *, view: str = "", theme: str = "light", state: str = ""
+    ) -> None:
         """Draws an explanation, or a view, on a page of the browser."""
         what = f"view={view}"
         if explanation is not None:

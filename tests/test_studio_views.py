@@ -1,4 +1,4 @@
-"""The views Look and Read of the studio in a browser: what they ask of the server, and what they show of its answers."""
+"""The views Look and Read of the studio in a browser: what they ask the server, and what they show of its answers."""
 
 import base64
 import io
@@ -47,10 +47,19 @@ def predicted(content: bytes) -> Any:
 def answered(content: bytes) -> Any:
     asked = json.loads(content)
     if asked["model"] == "stories" and "zebra" in asked["text"]:
-        fields = {"what": "the model does not know a word", "got": "'zebra'", "expected": "mary, home", "cure": "say it in other words"}
+        fields = {
+            "what": "the model does not know a word",
+            "got": "'zebra'",
+            "expected": "mary, home",
+            "cure": "say it in other words",
+        }
         return {"error": fields}
     hops = Hops([[1.0]], ["Mary went home."], question="Where is Mary?", answer="home")
-    return {"predictions": [{"text": "home", "probability": 0.97, "explanations": [hops.to_json()]}], "seconds": 0.02, "queue": 2}
+    return {
+        "predictions": [{"text": "home", "probability": 0.97, "explanations": [hops.to_json()]}],
+        "seconds": 0.02,
+        "queue": 2,
+    }
 
 
 def layered(content: bytes) -> Any:
@@ -108,7 +117,12 @@ def test_two_captioners_look_at_an_example_side_by_side(page: Any, site: Site) -
     np.testing.assert_array_equal(from_png(sent(site)), IMAGE)
     page.get_by_role("radio", name="dog").nth(1).click()
     assert address(page) == {"model": "soft", "second": "hard", "example": "0", "b.e0.word": "1"}
-    sure = [float(each) for each in page.locator(".regard-sure[data-share]").evaluate_all("all => all.map((each) => each.dataset.share)")]
+    sure = [
+        float(each)
+        for each in page.locator(".regard-sure[data-share]").evaluate_all(
+            "all => all.map((each) => each.dataset.share)"
+        )
+    ]
     assert sure == pytest.approx([np.exp(-0.3 / 3), np.exp(-6.0 / 3)])
     assert page.locator(".regard-unsure").count() == 1, "only the second is unsure"
     site.open(page, view="look", state="model=soft&second=hard&example=0&b.e0.word=1")
@@ -135,7 +149,8 @@ def test_a_picture_is_dropped_pasted_or_chosen(page: Any, site: Site) -> None:
               const bytes = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0)), given = new DataTransfer();
               given.items.add(new File([bytes], "dog.png", { type: "image/png" }));
               const kind = event === "drop" ? DragEvent : ClipboardEvent;
-              document.querySelector(target).dispatchEvent(new kind(event, { [field]: given, bubbles: true, cancelable: true }));
+              const how = { [field]: given, bubbles: true, cancelable: true };
+              document.querySelector(target).dispatchEvent(new kind(event, how));
             }""",
             [event, field, target, base64.b64encode(content).decode()],
         )
@@ -159,10 +174,14 @@ def test_a_digit_drawn_by_hand_is_centred_as_python_does(page: Any, site: Site) 
     page.mouse.up()
     page.locator(".regard-path").wait_for()
     assert "the model is not sure" in page.locator(".regard-sides .regard-sure").first.inner_text()
-    levels = pad.evaluate("pad => [...pad.getContext('2d').getImageData(0, 0, 280, 280).data].filter((_, n) => n % 4 === 0)")
+    levels = pad.evaluate(
+        "pad => [...pad.getContext('2d').getImageData(0, 0, 280, 280).data].filter((_, n) => n % 4 === 0)"
+    )
     expected = centred_digit(np.array(levels, dtype=np.uint8).reshape(280, 280))
     small = page.get_by_label("the digit as the model gets it")
-    digit = small.evaluate("small => [...small.getContext('2d').getImageData(0, 0, 28, 28).data].filter((_, n) => n % 4 === 0)")
+    digit = small.evaluate(
+        "small => [...small.getContext('2d').getImageData(0, 0, 28, 28).data].filter((_, n) => n % 4 === 0)"
+    )
     np.testing.assert_array_equal(np.array(digit).reshape(28, 28), expected)
     page.get_by_role("button", name="Clear").click()
     pad.focus()
@@ -176,7 +195,9 @@ def test_a_digit_drawn_by_hand_is_centred_as_python_does(page: Any, site: Site) 
 def test_a_story_is_typed_answered_and_refused(page: Any, site: Site) -> None:
     site.open(page, view="read", state="model=stories")
     options = page.locator("select").first.locator("option").all_inner_texts()
-    assert options == [f"{each['name']} ({each['task'].replace('_', ' ')})" for each in MODELS[:-1]], "translators have a view of their own"
+    assert options == [f"{each['name']} ({each['task'].replace('_', ' ')})" for each in MODELS[:-1]], (
+        "translators have a view of their own"
+    )
     page.get_by_role("button", name=STORY).click()
     page.locator(".regard-hops").wait_for()
     assert page.locator("textarea").input_value() == STORY
@@ -203,7 +224,11 @@ def test_layers_are_shown_on_demand_and_stay_in_the_address(page: Any, site: Sit
     page.locator("figcaption", has_text="layer.0").wait_for()
     kept = address(page)
     assert kept == {"model": "stories", "text": STORY, "layers": "yes", "l.layer": "0"}
-    site.open(page, view="read", state="model=stories&text=Mary+went+home.+Where+is+Mary%3F&layers=yes&l.layer=0&l.row=0&l.column=1")
+    site.open(
+        page,
+        view="read",
+        state="model=stories&text=Mary+went+home.+Where+is+Mary%3F&layers=yes&l.layer=0&l.row=0&l.column=1",
+    )
     page.locator("figcaption", has_text="layer.0").wait_for()
     assert page.locator(".regard-matrix .regard-readout").get_attribute("data-weight") == "0.75"
 

@@ -33,7 +33,9 @@ def test_pictures_are_given_as_they_are_shown(gazing: api.Model) -> None:
     head, _, data = first["picture"].partition(",")
     assert head == "data:image/png;base64"
     pixels = from_png(base64.b64decode(data))
-    np.testing.assert_array_equal(pixels[..., 0], gazing.task.held_out("test").images[api.chosen(gazing, "test", 2)[0], 0])
+    np.testing.assert_array_equal(
+        pixels[..., 0], gazing.task.held_out("test").images[api.chosen(gazing, "test", 2)[0], 0]
+    )
     assert (first["target"], second["target"]) == ("0", "1")
 
 
@@ -49,8 +51,9 @@ def test_bits_are_typed_or_drawn_from_a_seed() -> None:
 
 
 def test_a_clip_is_an_example_by_its_number() -> None:
-    sizes = ["task.frames=4", "task.height=16", "task.width=32", "task.held_out=5", "task.batch_size=2", "model.trunk=4,4", "model.dim=8",
-             "model.layers=1", "model.heads=2", "model.hidden_dim=8", "model.roi_size=2", "model.location_dim=2"]  # fmt: skip
+    task = ["task.frames=4", "task.height=16", "task.width=32", "task.held_out=5", "task.batch_size=2"]
+    numbers = {"dim": 8, "layers": 1, "heads": 2, "hidden_dim": 8, "roi_size": 2, "location_dim": 2}
+    sizes = [*task, "model.trunk=4,4", *(f"model.{name}={value}" for name, value in numbers.items())]
     model = untrained("video_action/two_actors", *sizes)
     first, *_ = api.first_inputs(model, 2)
     assert set(first) == {"example", "text", "target"}

@@ -13,7 +13,7 @@ _SEEDS = (1, 2, 7)  # of inputs that are drawn
 
 
 def first_inputs(model: Model, count: int = 6) -> list[dict[str, Any]]:
-    """A few inputs that `model.predict` takes: {"text": …} or {"picture": data address}, with the right answer if known.
+    """A few inputs that `model.predict` takes: {"text": …} or {"picture": data address}, with the answer if known.
 
     What cannot be written as a text or shown as a picture, such as a clip, is {"example": number, "text": its name};
     `example_prediction` answers that. Where the data of a model are not on this machine, there may be none.

@@ -21,6 +21,13 @@ export function draw(root, explanation, options) {
   const head = () => (several ? whole(at.values.head, 0, count - 1, -1) : 0);
   const matrix = () => (head() < 0 ? together : heads[head()]);
   const seen = (labels) => [...labels.keys()].filter((place) => at.values.special !== "hidden" || !isSpecial(labels[place]));
+  /* The place of the largest weight of all, and that weight: looked for once for each head. */
+  const tops = new Map();
+  const top = () => {
+    const { flat } = matrix();
+    if (!tops.has(flat)) tops.set(flat, best(flat, 1)[0]);
+    return { place: tops.get(flat), weight: Math.max(0, flat[tops.get(flat)]) };
+  };
   const rows = () => seen(explanation.rows), columns = () => seen(explanation.columns);
   const cursor = () => {
     const row = whole(at.values.row, 0, height - 1, null), column = whole(at.values.column, 0, width - 1, null);
@@ -45,7 +52,7 @@ export function draw(root, explanation, options) {
     el("button", { type: "button", text: "+", "aria-label": "zoom in", onclick: () => zoomBy(1.5) }),
     el("button", { type: "button", text: "fit", "aria-label": "show all", onclick: () => zoomBy(0) }));
   const scale = el("canvas", { width: 64, height: 10, role: "img", "aria-label": "colours from 0 to the largest weight" });
-  const top = el("span"), legend = el("span", { class: "regard-legend" }, "0", scale, top);
+  const end = el("span"), legend = el("span", { class: "regard-legend" }, "0", scale, end);
   at.bar.append(...[views, chooser, hide, zooms, legend].filter(Boolean));
 
   const canvas = el("canvas", { class: "regard-map", tabindex: 0, role: "application", "aria-roledescription": "map of weights" });
@@ -91,7 +98,7 @@ export function draw(root, explanation, options) {
     const now = [head(), at.values.special, at.theme()].join();
     if (now === key) return;
     key = now;
-    const { flat } = matrix(), most = largest(flat) || 1, { down, across } = geometry, theme = at.theme();
+    const { flat } = matrix(), most = top().weight || 1, { down, across } = geometry, theme = at.theme();
     const colours = Array.from({ length: 256 }, (_, level) => weightChannels(level / 255, theme));
     const pixels = new ImageData(Math.max(1, across.length), Math.max(1, down.length));
     down.forEach((row, y) => across.forEach((column, x) => {
@@ -106,7 +113,7 @@ export function draw(root, explanation, options) {
     const { left, above, fit, down, across, wide, high } = geometry, side = fit * view.zoom, theme = at.theme();
     const pen = sharp(canvas, left + wide + 1, above + high + 1);
     const [ink, paper, accent] = [colour(at.figure, "r-ink", "#111"), colour(at.figure, "r-paper", "#fff"), colour(at.figure, "r-second", "#b34a00")];
-    const most = largest(matrix().flat) || 1;
+    const most = top().weight || 1;
     pen.clearRect(0, 0, left + wide + 1, above + high + 1);
     pen.imageSmoothingEnabled = side < 1;
     pen.drawImage(bitmap, view.x, view.y, wide / side, high / side, left, above, wide, high);
@@ -184,7 +191,7 @@ export function draw(root, explanation, options) {
   function tell(spot, aloud = false) {
     const { flat } = matrix();
     if (!spot) {
-      const [place] = best(flat, 1), row = Math.floor(place / width);
+      const { place } = top(), row = Math.floor(place / width);
       return at.say(["largest weight ", el("b", { text: told(flat[place]) }), ": ", bdi(shown(explanation.rows[row])), " ← ",
         bdi(shown(explanation.columns[place % width]))], aloud);
     }
@@ -217,13 +224,8 @@ export function draw(root, explanation, options) {
       node.classList.toggle("regard-hidden", kind !== name);
     }
     zooms.hidden = at.hint.hidden = kind !== "matrix";
-    const most = largest(matrix().flat), theme = at.theme(), pen = scale.getContext("2d");
-    for (let x = 0; x < 64; x++) {
-      pen.fillStyle = weightColour(x / 63, theme);
-      pen.fillRect(x, 0, 1, 10);
-    }
-    top.textContent = told(most);
-    canvas.setAttribute("aria-label", `${height} rows by ${width} columns${several ? `, ${head() < 0 ? "mean of heads" : `head ${head()}`}` : ""}; arrow keys move`);
+    const theme = at.theme();
+    legendOf(theme);
     geometry = measure();
     if (kind === "matrix") {
       place();
@@ -236,6 +238,19 @@ export function draw(root, explanation, options) {
         wide: at.stage.clientWidth, point: (spot) => { pointed = spot; tell(spot ?? cursor()); }, choose: (spot) => choose(spot) });
     } else thumbnails();
     tell(pointed ?? cursor());
+  }
+
+  let legendDrawn = "";
+  function legendOf(theme) {
+    if (legendDrawn === `${theme} ${head()}`) return;
+    legendDrawn = `${theme} ${head()}`;
+    const pen = scale.getContext("2d");
+    for (let x = 0; x < 64; x++) {
+      pen.fillStyle = weightColour(x / 63, theme);
+      pen.fillRect(x, 0, 1, 10);
+    }
+    end.textContent = told(top().weight);
+    canvas.setAttribute("aria-label", `${height} rows by ${width} columns${several ? `, ${head() < 0 ? "mean of heads" : `head ${head()}`}` : ""}; arrow keys move`);
   }
 
   /* The address knows zoom and corner; a drag that has not been written yet goes first. */
@@ -377,7 +392,7 @@ export function draw(root, explanation, options) {
   function picture() {
     if (at.values.view === "ribbons") return drawnRibbons;
     const { left, above, fit, down, across } = geometry, side = Math.max(fit, down.length * across.length > 4096 ? 2 : 14), theme = at.theme();
-    const ink = colour(at.figure, "r-ink", "#111"), { flat } = matrix(), most = largest(flat) || 1;
+    const ink = colour(at.figure, "r-ink", "#111"), { flat } = matrix(), most = top().weight || 1;
     const [wide, high] = [left + side * across.length, above + side * down.length];
     const drawn = svg("svg", { viewBox: `0 0 ${wide} ${high}`, width: wide, height: high, "font-family": "system-ui, sans-serif", "font-size": LABEL });
     drawn.dataset.ground = colour(at.figure, "r-paper", "#ffffff");

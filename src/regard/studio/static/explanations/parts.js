@@ -67,7 +67,15 @@ export function largest(flat) {
 
 /** The places of the largest numbers, largest first. */
 export function best(flat, count = 5) {
-  return [...flat.keys()].sort((a, b) => flat[b] - flat[a] || a - b).slice(0, count);
+  const places = [];
+  for (let place = 0; place < flat.length; place++) {
+    if (places.length === count && flat[place] <= flat[places[count - 1]]) continue;
+    let rank = places.length;
+    while (rank && flat[places[rank - 1]] < flat[place]) rank -= 1;
+    places.splice(rank, 0, place);
+    if (places.length > count) places.pop();
+  }
+  return places;
 }
 
 /** A number as people read it: three decimals, or two digits of one that is small. */
