@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from browser import needs_browser, open_browser, open_page
+from examples_of import mirror_of
 from PIL import Image
 from static_page import STATIC, Site, serve
 
@@ -67,15 +68,14 @@ EXAMPLES = {
 }  # fmt: skip
 
 
-def test_every_kind_has_its_file_and_is_on_the_menu_of_the_page() -> None:
-    menu = (STATIC / "explanations" / "index.js").read_text()
-    [listed] = re.findall(r"KINDS = \[(.*?)\]", menu, re.DOTALL)
-    assert re.findall(r'"(\w+)"', listed) == list(EXPLANATIONS)
+EXAMPLES |= {kind: mirror_of(kind).EXAMPLE for kind in EXPLANATIONS if kind not in EXAMPLES}
+
+
+def test_every_kind_has_its_file_on_the_page() -> None:
     for kind in EXPLANATIONS:
         assert re.search(
             r"^export (function|const) draw\b", (STATIC / "explanations" / f"{kind}.js").read_text(), re.MULTILINE
         )
-    assert set(EXAMPLES) == set(EXPLANATIONS), "each kind is opened below"
 
 
 def test_files_of_the_page_keep_to_its_rules() -> None:
@@ -194,6 +194,31 @@ def test_kinds_of_any_size_are_drawn(page: Any, site: Site, random_explanations:
     assert len(told[0]) == len(everything)
     assert all(text and "NaN" not in text and "undefined" not in text for text in told[0])
     assert told[1] == 0
+
+
+@needs_browser
+def test_a_kind_without_a_file_is_a_table_of_its_fields(page: Any, site: Site) -> None:
+    """Such as a kind of a user; what is no explanation is refused."""
+    site.open(page, MATRIX)
+    content = MATRIX.to_json()
+    told = page.evaluate(
+        """async (content) => {
+          const { draw } = await import("/explanations/fields.js");
+          const { drawExplanation } = await import("/explanations/index.js");
+          const root = document.createElement("div");
+          draw(root, { ...content, kind: "other" }, {});
+          const refused = [];
+          for (const wrong of [{ ...content, kind: "../save" }, { ...content, format: "x" }, null]) {
+            await drawExplanation(root, wrong).catch((error) => refused.push(error.message));
+          }
+          const [cell, line] = ["td", ".regard-readout"].map((name) => root.querySelector(name).textContent);
+          return [cell, line, refused.length];
+        }""",
+        content,
+    )
+    assert told[0] == f"3 × 4 × 5 numbers, the largest {np.max(MATRIX.weights):.3f}"
+    assert "no picture for the kind other" in told[1]
+    assert told[2] == 3
 
 
 @needs_browser

@@ -1,9 +1,6 @@
-// The menu of explanations: each kind has a file of its own, which is fetched when it is first drawn.
+// Draws explanations of any kind: each has a file of its own, which is fetched when it is first drawn.
 
 import { el, select } from "./parts.js";
-
-export const KINDS = ["matrix", "path", "places", "gates", "edges", "hops", "tape", "shading", "concepts", "blocks", "gallery",
-  "boxes", "video"];
 
 let styled = null;
 
@@ -18,9 +15,9 @@ export function style() {
 
 /** Draws what `Explanation.to_json()` gives in Python. `options` are `{state, setState, announce, theme}`. */
 export async function drawExplanation(root, explanation, options = {}) {
-  const { kind } = explanation ?? {};
-  if (!KINDS.includes(kind)) throw new Error(`This page cannot draw an explanation of the kind ${JSON.stringify(kind)}; it knows ${KINDS.join(", ")}.`);
-  const [file] = await Promise.all([import(`./${kind}.js`), style()]);
+  const { format, kind } = explanation ?? {};
+  if (format !== "regard.explanation" || !/^[a-z_]+$/.test(kind)) throw new Error("This is not an explanation: its format is not regard.explanation.");
+  const [file] = await Promise.all([import(`./${kind}.js`).catch(() => import("./fields.js")), style()]);
   const drawn = file.draw(root, explanation, options);
   await drawn.ready;
   return drawn;
