@@ -6,7 +6,7 @@ import { asTable, bdi, best, choice, colour, el, frame, isSpecial, largest, mean
 import { drawRibbons } from "./ribbons.js";
 
 const LABEL = 12, GAP = 6, CELL = 40, TEXT_FROM = 34, LINES_FROM = 9, MOST = 48; // pixels of the page
-const HIGHEST = 560, TABLE = 4096; // pixels; numbers in the table of the whole matrix
+const HIGHEST = 560, FEW = 60, TABLE = 4096; // pixels; words that may make it higher; numbers in the table of the whole matrix
 
 export function draw(root, explanation, options) {
   const all = numbers(explanation.weights), heads = all.shape.length === 3 ? slices(all) : [all];
@@ -80,9 +80,9 @@ export function draw(root, explanation, options) {
     const left = Math.ceil(Math.min(longest(explanation.rows, down) + 2 * GAP, 0.32 * wide, 150));
     const above = Math.ceil(Math.min(longest(explanation.columns, across) + 2 * GAP, 120));
     const cell = Math.min(CELL, Math.max((wide - left - 1) / Math.max(1, across.length), 0.2));
-    const low = Math.min(cell, HIGHEST / Math.max(1, down.length));
-    const fit = across.length > 60 || down.length > 60 ? low : Math.max(low, Math.min(cell, 18));
-    return { left, above, fit, down, across, wide: Math.min(wide - left, fit * across.length), high: Math.min(HIGHEST, fit * down.length) };
+    const low = Math.min(cell, HIGHEST / Math.max(1, down.length)), few = across.length <= FEW && down.length <= FEW;
+    const fit = few ? Math.max(low, Math.min(cell, 18)) : low;
+    return { left, above, fit, down, across, wide: Math.min(wide - left, fit * across.length), high: fit * down.length };
   }
 
   function clamp() {

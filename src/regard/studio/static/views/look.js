@@ -20,12 +20,13 @@ export function mount(root, context) {
     clearTimeout(timer);
     if (ink) timer = setTimeout(() => small.toBlob((blob) => alive && give(blob, "your digit", undefined)), WAIT);
   });
+  const byHand = el("details", {}, el("summary", { text: "or draw a digit by hand" }), el("div", { class: "regard-row" }, drawing.pad,
+        el("div", {}, el("p", { class: "regard-sure", text: "The model gets this: cropped and centred as the digits of MNIST were." }), drawing.small,
+          el("p", {}, el("button", { type: "button", text: "Clear", onclick: drawing.clear })))));
+  byHand.hidden = true;
   root.replaceChildren(el("h1", { text: title }), el("p", { text: "Give a picture to a model, and see where it looked. A second model can look at the same picture beside it, such as soft beside hard attention." }),
     el("div", { class: "regard-ask" }, menus, zone, found,
-      el("details", {}, el("summary", { text: "or draw a digit by hand" }), el("div", { class: "regard-row" }, drawing.pad,
-        el("div", {}, el("p", { class: "regard-sure", text: "The model gets this: cropped and centred as the digits of MNIST were." }), drawing.small,
-          el("p", {}, el("button", { type: "button", text: "Clear", onclick: drawing.clear }))))),
-      el("div", { class: "regard-row" }, preview, ask, status)), results);
+      byHand, el("div", { class: "regard-row" }, preview, ask, status)), results);
   ask.disabled = true;
 
   const chosen = (key) => models.find((each) => each.name === state[key]) ?? (key === "model" ? models[0] : undefined);
@@ -53,6 +54,7 @@ export function mount(root, context) {
 
   async function loadExamples() {
     const model = chosen("model");
+    byHand.hidden = !sides.some(({ key }) => chosen(key)?.task === "classification");
     found.replaceChildren(el("p", { class: "regard-sure", text: "Examples are being fetched …" }));
     try {
       ({ examples } = await context.api.get(`api/examples?model=${encodeURIComponent(model.name)}`));
@@ -131,8 +133,10 @@ export function mount(root, context) {
       menus.querySelectorAll("select").forEach((menu, place) => { menu.value = chosen(sides[place].key)?.name ?? ""; });
       if (before.model !== state.model) await loadExamples();
       else if (before.example !== state.example && state.example !== undefined) await take();
-      else if (before.second !== state.second) await askAll();
-      else sides.forEach(({ drawn, prefix }) => drawn?.update(ownState(state, prefix)));
+      else if (before.second !== state.second) {
+        byHand.hidden = !sides.some(({ key }) => chosen(key)?.task === "classification");
+        await askAll();
+      } else sides.forEach(({ drawn, prefix }) => drawn?.update(ownState(state, prefix)));
     },
     destroy() {
       alive = false;
