@@ -110,7 +110,7 @@ def browser() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def opened(browser: Any) -> Iterator[Any]:
     with open_page(browser, accept_downloads=True) as one:
-        one.set_default_timeout(15_000)
+        one.set_default_timeout(60_000)
         yield one
 
 
@@ -131,7 +131,7 @@ def readout(page: Any) -> str:
 
 
 def state(page: Any) -> dict[str, str]:
-    page.wait_for_timeout(300)  # what changes often is written after a moment
+    page.wait_for_timeout(400)  # what changes often is written after a moment
     return dict(page.evaluate("Object.fromEntries(new URLSearchParams(location.hash.slice(1)))"))
 
 

@@ -92,12 +92,12 @@ def browser() -> Iterator[Any]:
 def page(browser: Any, site: Site) -> Iterator[Any]:
     site.asked.clear()
     with open_page(browser, viewport={"width": 1000, "height": 900}) as opened:
-        opened.set_default_timeout(15_000)
+        opened.set_default_timeout(60_000)
         yield opened
 
 
 def address(page: Any) -> dict[str, str]:
-    page.wait_for_timeout(300)
+    page.wait_for_timeout(400)
     return dict(page.evaluate("Object.fromEntries(new URLSearchParams(location.hash.slice(1)))"))
 
 
