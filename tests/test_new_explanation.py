@@ -45,13 +45,16 @@ def test_the_tests_of_all_kinds_take_it_in(tmp_path: Path) -> None:
     for path, (language, text) in FILES.items():
         add(root, path, language, text)
     own = [path for path in FILES if path.endswith("dial.py")]
-    shared = ["tests/explanation/test_explanation.py", "tests/explanation/test_widget.py", "tests/viz/test_drawing.py"]
-    chosen = "dial or one_of_each or mirror or menus or (every_kind and ([0] or [1] or 0-False or 1-True))"
+    shared = ["tests/explanation/test_explanation.py", "tests/explanation/test_widget.py", "tests/viz/test_drawing.py",
+              "tests/test_studio_explanations.py"]  # fmt: skip
+    seeds = "every_kind and ([0] or [1] or 0-False or 1-True)"
+    chosen = f"dial or one_of_each or mirror or menus or on_the_map or has_its_file or ({seeds})"
     outcome = run_tests(root, *own, *shared, "tests/test_architecture.py", "-k", chosen)
     assert outcome.returncode == 0, outcome.stdout[-3000:]
     for test in (
         "test_hostile_values_are_refused_or_harmless[dial]",
-        "test_every_file_is_on_the_map[src/regard/viz/dial.py]",
+        "test_every_file_is_on_the_map",
+        "test_every_kind_has_its_file_on_the_page",
     ):
         assert f"{test} PASSED" in outcome.stdout
     (root / "tests" / "explanation" / "test_dial.py").write_text("def test_nothing() -> None:\n    assert True\n")

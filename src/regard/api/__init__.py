@@ -7,6 +7,7 @@
 """
 
 from regard.api.examples import chosen, examples, overviews
+from regard.api.inputs import example_prediction, first_inputs
 from regard.api.model import Model, verb_of
 from regard.api.pictures import beside, charts, draw_examples, explanations_of, labels, places_of
 from regard.api.report import report
@@ -35,8 +36,10 @@ __all__ = [
     "chosen",
     "count_of",
     "draw_examples",
+    "example_prediction",
     "examples",
     "explanations_of",
+    "first_inputs",
     "first_test",
     "fit_device",
     "is_writable",

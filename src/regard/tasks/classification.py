@@ -56,11 +56,16 @@ class Recognised:
     image: NDArray[np.uint8]  # [h w 3]: what the model was shown
     shown: Tensor  # [c h w]: the same as bytes, with the channels of the task
     explanations: tuple[Explanation, ...] = ()  # the path of its glimpses
+    probability: float | None = None  # how likely the whole answer is: every label, and the end of a number
+
+    def __post_init__(self) -> None:
+        if self.probability is None:
+            object.__setattr__(self, "probability", answer_probability(self.probabilities, len(self.labels)))
 
     @property
     def described(self) -> str:
         """The answer in words: the labels, how sure the model is, and how many glimpses it took."""
-        sure = 100 * answer_probability(self.probabilities, len(self.labels))
+        sure = 100 * (self.probability or 0.0)
         glimpses = "" if self.where is None else f", {len(self.where)} glimpses"
         return f"{self.text or 'nothing'} ({sure:.1f} %{glimpses})"
 
