@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 STATIC = Path(__file__).parents[1] / "src" / "regard" / "studio" / "static"
 POLICY = "default-src 'self'; img-src 'self' data: blob:; style-src 'self'; script-src 'self'"
@@ -76,6 +77,15 @@ class _Handler(SimpleHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         """Nothing is printed."""
+
+
+def until(page: Any, condition: str) -> None:
+    """Wait for a condition of the page. Playwright's own way evaluates it inside of the page, which the policy forbids."""
+    for _ in range(400):
+        if page.evaluate(condition):
+            return
+        page.wait_for_timeout(25)
+    raise AssertionError(f"the page never came to {condition}")
 
 
 @contextmanager

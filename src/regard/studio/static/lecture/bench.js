@@ -161,7 +161,7 @@ export function bench({ state, change, shown, python = true, announce = () => {}
   const edits = make("div", { class: "edits" }, button("Add a key", addKey), button("Take the last key away", dropKey));
   const details = make("details", { class: "python", ontoggle: () => { code.textContent = pythonLines(read(full)); } },
     make("summary", { text: "The same in Python" }), make("pre", {}, code));
-  element.append(panel.element, planes, table.element, note, formula);
+  element.append(panel.element, planes, table.element, note, formula, panel.further);
   if (!shown) element.append(edits);
   if (python) element.append(details);
   draw();

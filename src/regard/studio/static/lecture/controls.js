@@ -26,14 +26,15 @@ const SLIDERS = {
 };
 const FIELDS = { W: "W", V: "W of the query", U: "U of the keys", v: "v", places: "table, a row for each place", a: "a", centreW: "W of the centre", centreV: "v of the centre" };
 
-/** controls({shown, set}) gives {element, draw(full, problem)}. */
+/** controls({shown, set}) gives {element, further, draw(full, problem)}; `further` is for masks and draws. */
 export function controls({ shown, set }) {
   const made = new Map();
   const wants = (name) => !shown || shown.includes(name);
   const first = make("div", { class: "controls", role: "group", "aria-label": "score and alignment" });
   const masks = make("fieldset", { class: "controls" }, make("legend", { text: "mask" }));
   const draws = make("fieldset", { class: "controls" }, make("legend", { text: "draw keys by chance" }));
-  const element = make("div", { class: "panel" }, first, masks, draws);
+  const element = make("div", { class: "panel" }, first);
+  const further = make("div", { class: "panel" }, masks, draws);
   const add = (where, name, control) => {
     where.append(control.box);
     made.set(name, control);
@@ -66,6 +67,7 @@ export function controls({ shown, set }) {
   };
   return {
     element,
+    further,
     draw(full, problem) {
       const score = OF_SCORE[problem.score.name] ?? [];
       const align = OF_ALIGN[full.align] ?? [];

@@ -79,8 +79,14 @@ class Reader {
     if (/^[0-9]/.test(token)) return element("mn", token);
     if (/^[\p{L}]/u.test(token)) return element("mi", token);
     const sign = element("mo", token === "-" ? "−" : token);
+    if (token === "-" && this.opens(this.tokens[this.place - 2])) sign.setAttribute("form", "prefix");
     if ("()[]|".includes(token)) sign.setAttribute("stretchy", "false");
     return sign;
+  }
+
+  /** Whether a minus after this token is that of a number, and stands close to it. */
+  opens(token) {
+    return token === undefined || "([{=+-·,|/^_".includes(token) || ["\\cdot", "\\to", "\\le", "\\quad", "\\times"].includes(token);
   }
 
   command(name) {

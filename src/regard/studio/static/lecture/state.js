@@ -1,6 +1,6 @@
 // The state of the bench as words of an address, and what the mechanism is asked from it.
 
-import { attend, draw, normal, score as scoreOf } from "../mechanism/index.js";
+import { attend, draw, normal } from "../mechanism/index.js";
 import { PRESETS } from "./presets.js";
 
 export const SCORE_NAMES = {
@@ -30,9 +30,9 @@ export const words = (rows) => rows.map((line) => line.map((x) => String(Number(
 
 /** All words of a state: those of the preset, then those that differ. Words that mean nothing are left out. */
 export function resolve(state) {
-  const preset = PRESETS[state.preset] ?? {};
+  const preset = Object.hasOwn(PRESETS, state.preset ?? "") ? PRESETS[state.preset] : {};
   const full = { ...DEFAULTS, ...preset.state };
-  for (const [key, value] of Object.entries(state)) if (key in DEFAULTS && value !== undefined) full[key] = String(value);
+  for (const [key, value] of Object.entries(state)) if (Object.hasOwn(DEFAULTS, key) && value !== undefined) full[key] = String(value);
   return sound(full);
 }
 
@@ -44,8 +44,8 @@ const isMatrix = (rows, width) => rows.length > 0 && rows.every((line) => line.l
 
 /** An address may have been written by hand, so each word falls back on what the bench starts with. */
 function sound(full) {
-  if (!(full.score in SCORE_NAMES)) full.score = DEFAULTS.score;
-  if (!(full.align in ALIGN_NAMES)) full.align = DEFAULTS.align;
+  if (!Object.hasOwn(SCORE_NAMES, full.score)) full.score = DEFAULTS.score;
+  if (!Object.hasOwn(ALIGN_NAMES, full.align)) full.align = DEFAULTS.align;
   for (const name of ["area", "valueArea"]) if (row(full[name]).length !== 4 || !row(full[name]).every(Number.isFinite)) full[name] = DEFAULTS[name];
   let keys = matrix(full.keys).slice(0, MOST_KEYS);
   const width = keys[0]?.length;
@@ -125,7 +125,7 @@ export function solve(problem) {
 /** Further columns: "align=sparsemax|strength=8" gives two states that differ from this one in these words. */
 export function compared(full) {
   return full.compare.split("|").filter(Boolean).slice(0, 4).map((part) => {
-    const patch = Object.fromEntries(part.split("&").map((pair) => pair.split("=")).filter(([key]) => key in DEFAULTS));
+    const patch = Object.fromEntries(part.split("&").map((pair) => pair.split("=")).filter(([key, value]) => Object.hasOwn(DEFAULTS, key) && value !== undefined));
     const other = resolve({ ...full, ...patch, compare: "", samples: "0" });
     const name = Object.entries(patch).map(([key, value]) => described(key, value)).join(", ");
     return { name, problem: read(other) };
@@ -145,5 +145,3 @@ export function curve(problem, low, high, steps = 160) {
     return [x, solve({ ...problem, query: [x], samples: 0 })];
   });
 }
-
-export { scoreOf };

@@ -41,7 +41,7 @@ export function mount(root, context) {
   const preset = choice("start from", titles, "free", choose);
   const board = bench({ state: context.state, change, announce: context.announce });
   function tell(name) {
-    const known = PRESETS[name] ? name : "free";
+    const known = Object.hasOwn(PRESETS, name ?? "") ? name : "free";
     preset.set(known);
     story.textContent = PRESETS[known].text;
   }
