@@ -45,7 +45,10 @@ export function bars({ pick, edit }) {
   }
 
   function build(problem, columns, withDraws) {
-    const titles = ["", "key", "value", "score", "weight", ...(withDraws ? ["share of the draws"] : []), ...columns.map(({ name }) => name)];
+    const narrow = matchMedia("(max-width: 40rem)").matches; // then the numbers of keys and values stand last
+    const titles = ["score", "weight", ...(withDraws ? ["share of the draws"] : []), ...columns.map(({ name }) => name)];
+    titles[narrow ? "push" : "unshift"]("key", "value");
+    titles.unshift("");
     head.replaceChildren(...titles.map((text) => make("th", { scope: "col", text })));
     rows = problem.keys.map((key, j) => {
       const name = make("button", { type: "button", class: "rowname", text: String(j + 1), onclick: () => pick(j), "aria-label": `show the formula of key ${j + 1}` });
@@ -55,10 +58,12 @@ export function bars({ pick, edit }) {
       const weight = bar("main");
       const share = withDraws ? bar("drawn") : null;
       const others = columns.map((_, i) => bar(`other other${i}`));
-      const row = make("tr", {}, make("td", {}, name), keyCell.cell, valueCell.cell, score, weight.cell, ...(share ? [share.cell] : []), ...others.map(({ cell }) => cell));
+      const cells = [score, weight.cell, ...(share ? [share.cell] : []), ...others.map(({ cell }) => cell)];
+      cells[narrow ? "push" : "unshift"](keyCell.cell, valueCell.cell);
+      const row = make("tr", {}, make("td", {}, name), ...cells);
       return { row, keyCell, valueCell, score, weight, share, others, name };
     });
-    const footer = make("tr", { class: "sum" }, make("td", { colspan: "4", text: "context" }), make("td"), ...(withDraws ? [make("td")] : []), ...columns.map(() => make("td")));
+    const footer = make("tr", { class: "sum" }, make("td", { colspan: narrow ? "2" : "4", text: "context" }), make("td"), ...(withDraws ? [make("td")] : []), ...columns.map(() => make("td")));
     body.replaceChildren(...rows.map(({ row }) => row), footer);
   }
 

@@ -122,7 +122,7 @@ export function bench({ state, change, shown, python = true, announce = () => {}
   function drawFormula(problem, result, picked) {
     const middle = problem.align.name === "local_predictive" ? predicted(problem, result) : undefined;
     formula.replaceChildren(...equations(problem, result, picked, middle).map(([name, letters, filled]) =>
-      make("div", { class: "formula" }, make("span", { class: "stage", text: name }), math(letters), math(filled))));
+      make("div", { class: "formula" }, make("span", { class: "stage", text: name }), math(letters, { block: false }), math(filled, { block: false }))));
   }
   const predicted = ({ query, align }, { allowed, scores }) => centre(allowed.map((open, j) => open && scores[j] !== -Infinity), centreShare(query, align));
 

@@ -136,12 +136,13 @@ class Reader {
   }
 }
 
-/** A line of TeX as MathML; `block` puts it on a line of its own. */
+/** A line of TeX as MathML; `block` puts it in the middle of a line of its own. */
 export function math(source, { block = true } = {}) {
   const reader = new Reader(source);
   const row = reader.row();
   const root = element("math", row);
   if (block) root.setAttribute("display", "block");
+  else root.setAttribute("displaystyle", "true");
   root.setAttribute("data-tex", source);
   return root;
 }

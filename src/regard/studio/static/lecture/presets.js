@@ -27,12 +27,12 @@ export const PRESETS = {
   temperature: {
     title: "What the temperature does",
     text: "Scores are divided by the temperature before the softmax. A low temperature puts all weight on the best key, a high one spreads it evenly over all keys.",
-    state: { temperature: "1", compare: "temperature=0.2|temperature=5" },
+    state: { temperature: "1", query: "1.2,0.8", compare: "temperature=0.2|temperature=5" },
   },
   hard: {
     title: "Soft against hard: draws add up to the soft weights",
     text: "Soft attention mixes all values. Hard attention draws one key by chance, with the soft weights as probabilities. One draw is a single value; the shares of many draws come close to the soft weights, and so does the mean of what was read.",
-    state: { samples: "20", seed: "7", temperature: "1.5" },
+    state: { query: "1.2,0.6", samples: "20", seed: "7", temperature: "2" },
   },
   local: {
     title: "Global against local-m and local-p",
@@ -77,5 +77,18 @@ export const PRESETS = {
     title: "Location: keys are not looked at",
     text: "The location score multiplies the query by a row of a table for each place. Drag a key: nothing changes. There are eight rows here, so a ninth key would have no weight.",
     state: { keys: LINE, values: LINE, query: "1.5,1", score: "location" },
+  },
+  scores: {
+    title: "Six scores of the same query and keys",
+    text: "A dot product, the scaled one, the general one with a matrix, the additive one with a small network, the cosine with a key strength of 8, and the location score, which does not look at the keys. All are followed by a softmax.",
+    state: {
+      score: "dot", query: "1,2", keys: "1.5,2;-1,0.5;0,1;2,-1", values: "1.5,2;-1,0.5;0,1;2,-1",
+      compare: "score=scaled_dot|score=general|score=additive|score=cosine&strength=8|score=location",
+    },
+  },
+  luong: {
+    title: "Dot, general, concat: the scores of Luong",
+    text: "The query is the new state of the decoder, the keys are the states of the encoder, and the values are the keys. The general score turns the keys by a matrix W first; concat is the additive score.",
+    state: { score: "dot", query: "1,0.5", keys: "2,1;-1,1.5;0.5,-1;1,2", values: "2,1;-1,1.5;0.5,-1;1,2", compare: "score=general|score=concat" },
   },
 };

@@ -15,9 +15,10 @@ export const ALIGN_NAMES = {
 };
 const LEARNT = ["general", "additive", "concat", "location", "graph_additive", "leaky_additive", "concatenation"];
 export const MOST_KEYS = 12;
+const MOST_COLUMNS = 6; // of further choices, beside the first
 
 export const DEFAULTS = {
-  keys: "3,1;1,3;-2,2;-3,-2;2,-3", values: "3,1;1,3;-2,2;-3,-2;2,-3", query: "2,2", area: "-4,4,-4,4", valueArea: "-4,4,-4,4",
+  keys: "3,1;1,3;-2,2;-3,-2;2,-3", values: "3,1;1,3;-2,2;-3,-2;2,-3", query: "1.2,0.8", area: "-4,4,-4,4", valueArea: "-4,4,-4,4",
   score: "scaled_dot", align: "softmax", temperature: "1", strength: "1", bandwidth: "1", alpha: "1.5", k: "2", window: "1", offset: "0",
   W: "1,0.5;0,-1", U: "0.25,0;0,-0.25", V: "0.5,0;0,0.5", v: "1,-1", a: "1,-0.5,0.5,1",
   places: "1,0;0,1;0.5,0.5;-1,0;0,-1;-0.5,0.5;0.5,-0.5;-0.5,-0.5", centreW: "0.5,0;0,0.5", centreV: "1,1",
@@ -124,7 +125,7 @@ export function solve(problem) {
 
 /** Further columns: "align=sparsemax|strength=8" gives two states that differ from this one in these words. */
 export function compared(full) {
-  return full.compare.split("|").filter(Boolean).slice(0, 4).map((part) => {
+  return full.compare.split("|").filter(Boolean).slice(0, MOST_COLUMNS).map((part) => {
     const patch = Object.fromEntries(part.split("&").map((pair) => pair.split("=")).filter(([key, value]) => Object.hasOwn(DEFAULTS, key) && value !== undefined));
     const other = resolve({ ...full, ...patch, compare: "", samples: "0" });
     const name = Object.entries(patch).map(([key, value]) => described(key, value)).join(", ");
