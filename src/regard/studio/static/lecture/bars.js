@@ -17,7 +17,7 @@ function bar(kind) {
   };
 }
 
-/** bars({pick(j), edit(name, j, axis, x)}) gives {element, draw(…)}. */
+/** bars({pick(j), edit(name, j, axis, x)}) gives {element, draw(…)}; without `edit` the numbers of keys and values are text. */
 export function bars({ pick, edit }) {
   const head = make("tr");
   const body = make("tbody");
@@ -27,7 +27,10 @@ export function bars({ pick, edit }) {
   let rows = [];
 
   function vectorCell(name, j, vector, editable) {
-    if (!editable) return { cell: make("td", { class: "vector", text: vector.length > 2 ? "…" : vector.map((x) => plain(x, 2)).join(", ") }), set() {} };
+    if (!editable) {
+      const cell = make("td", { class: "vector" });
+      return { cell, set(next) { cell.textContent = next.length > 2 ? "…" : next.map((x) => plain(x, 2).replace(/\.?0+$/, "")).join(", "); } };
+    }
     const inputs = vector.map((_, axis) => {
       const label = `${name === "keys" ? "key" : "value"} ${j + 1}, number ${axis + 1}`;
       const input = make("input", { type: "number", step: "any", "aria-label": label });
@@ -52,8 +55,8 @@ export function bars({ pick, edit }) {
     head.replaceChildren(...titles.map((text) => make("th", { scope: "col", text })));
     rows = problem.keys.map((key, j) => {
       const name = make("button", { type: "button", class: "rowname", text: String(j + 1), onclick: () => pick(j), "aria-label": `show the formula of key ${j + 1}` });
-      const keyCell = vectorCell("keys", j, key, !problem.drawn);
-      const valueCell = vectorCell("values", j, problem.values[j], !problem.drawn);
+      const keyCell = vectorCell("keys", j, key, edit && !problem.drawn);
+      const valueCell = vectorCell("values", j, problem.values[j], edit && !problem.drawn);
       const score = make("td", { class: "score" });
       const weight = bar("main");
       const share = withDraws ? bar("drawn") : null;
@@ -80,7 +83,7 @@ export function bars({ pick, edit }) {
         parts.name.setAttribute("aria-pressed", String(j === picked));
         parts.keyCell.set(problem.keys[j]);
         parts.valueCell.set(problem.values[j]);
-        parts.score.textContent = result.allowed[j] ? plain(result.scores[j]) : "masked";
+        parts.score.textContent = result.allowed[j] ? plain(Math.abs(result.scores[j]) < 1e-12 ? 0 : result.scores[j]) : "masked";
         parts.score.dataset.value = String(result.scores[j]);
         parts.weight.set(result.weights[j]);
         parts.share?.set(result.drawn.counts[j] / problem.samples);

@@ -26,7 +26,7 @@ export function bench({ state, change, shown, python = true, announce = () => {}
   const note = make("p", { class: "note" });
   const code = make("code");
   const panel = controls({ shown, set });
-  const table = bars({ pick: (j) => set({ pick: String(j) }), edit });
+  const table = bars({ pick: (j) => set({ pick: String(j) }), edit: shown ? undefined : edit });
   let views = null;
   let line = false;
 

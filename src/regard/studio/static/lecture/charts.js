@@ -7,9 +7,9 @@ import { plain } from "./formulas.js";
 function told(content) {
   return make("p", { class: "made", text: `Measured by: ${content.command} (${content.machine})` });
 }
-const tableOf = (titles, rows) => make("table", { class: "figures" },
+const tableOf = (titles, rows) => make("div", { class: "scroll" }, make("table", { class: "figures" },
   make("thead", {}, make("tr", {}, ...titles.map((text) => make("th", { scope: "col", text })))),
-  make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((text, i) => make(i ? "td" : "th", { ...(i ? {} : { scope: "row" }), text: String(text) }))))));
+  make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((text, i) => make(i ? "td" : "th", { ...(i ? {} : { scope: "row" }), text: String(text) })))))));
 
 /** Two bars for each length. */
 export function bleuByLength(root) {
@@ -32,7 +32,7 @@ export function bleuByLength(root) {
     chart.append(shape("rect", { x: 40, y: high - 14, width: 11, height: 11, class: "one" }), shape("text", { x: 56, y: high - 4, text: "with attention" }),
       shape("rect", { x: 160, y: high - 14, width: 11, height: 11, class: "two" }), shape("text", { x: 176, y: high - 4, text: "without attention" }), shape("text", { x: 6, y: 16, class: "tick", text: "BLEU" }));
     root.append(chart, tableOf(["words of the source", "sentences", "with attention", "without", "gap"],
-      content.rows.map((row) => [row.words, row.sentences, row.with.toFixed(1), row.without.toFixed(1), (row.with - row.without).toFixed(1)])), told(content));
+      content.rows.map((row) => [row.words, row.sentences, row.with.toFixed(1), row.without.toFixed(1), row.gap.toFixed(1)])), told(content));
   });
   return { ready };
 }

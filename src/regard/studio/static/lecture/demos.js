@@ -3,10 +3,7 @@
 import { interpolate, moveFocus, sharpen, sinusoid } from "../mechanism/index.js";
 import { button, make, shape, slider } from "./dom.js";
 import { plain } from "./formulas.js";
-import { benchView, explanationView, load } from "./live.js";
-
-/** The same query and keys under six scores. */
-export const sixScores = benchView("scores", []);
+import { explanationView, load } from "./live.js";
 
 /** A row of cells: darker is more. */
 function strip(label, count) {
@@ -191,11 +188,4 @@ export function headGrid(root, { state, change, announce, theme }) {
       drawn?.destroy();
     },
   };
-}
-
-/** Two hops over five slots that can be dragged, on the bench; and a story of a trained model. */
-export function hopsByHand(root, tools) {
-  const story = make("div");
-  root.append(story);
-  return explanationView("memory")(story, tools);
 }

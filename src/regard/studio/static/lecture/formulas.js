@@ -122,7 +122,7 @@ export function equations(problem, result, j, centre) {
   const terms = order.slice(0, SHOWN).sort((a, b) => a[1] - b[1]).map(([w, i]) => `${number(w)}\\, ${one ? "\\cdot " : ""}${value(i)}`);
   const total = one ? number(result.context[0]) : `(${result.context.map((x) => number(x)).join(", ")})`;
   return [
-    ["score", SCORE_TEX[name], `${at("e_j")} = ${filled} = ${number(result.scores[j])}`],
+    ["score", SCORE_TEX[name], `${at("e_j")} = ${filled} = ${number(Math.abs(result.scores[j]) < 1e-12 ? 0 : result.scores[j])}`],
     ["align", alignTex(problem.align), `${at("w_j")} = ${weights ? `${weights} = ` : ""}${number(result.weights[j])}`],
     ["context", "c = \\sum_j w_j v_j", `c = ${terms.length ? `${terms.join(" + ")}${order.length > SHOWN ? " + \\ldots" : ""} = ` : ""}${total}`],
   ];

@@ -92,8 +92,18 @@ class Reader {
   command(name) {
     if (name in SIGNS) return element("mi", SIGNS[name]);
     if (name === "top") return element("mi", "⊤");
-    if (name in OPERATORS) return this.operator(OPERATORS[name]);
-    if (NAMES.has(name)) return element("mi", name);
+    if (name in OPERATORS) {
+      const sign = this.operator(OPERATORS[name]);
+      if (/^[lr][vV]ert$/.test(name)) sign.setAttribute("form", name.startsWith("l") ? "prefix" : "postfix");
+      return sign;
+    }
+    if (NAMES.has(name)) {
+      const word = element("mi", name);
+      if (this.next === undefined || "(_^,})".includes(this.next)) return word;
+      const space = element("mspace");
+      space.setAttribute("width", "0.17em");
+      return element("mrow", word, space);
+    }
     if (name in ACCENTS) {
       const over = element("mover", this.group(), element("mo", ACCENTS[name]));
       over.setAttribute("accent", "true");

@@ -2,7 +2,7 @@
 
 import { benchView, explanationView } from "./live.js";
 import { bleuByLength, costTable } from "./charts.js";
-import { addressing, headGrid, hopsByHand, positions, sixScores } from "./demos.js";
+import { addressing, headGrid, positions } from "./demos.js";
 
 export const STEPS = [
   {
@@ -10,7 +10,7 @@ export const STEPS = [
     sentences: [
       "A translator that writes “clés” should look at “keys”, and not at the whole sentence at once.",
       "Attention gives each word of the output its own mixture of the input: a weight for each input word, and the sum of the words times their weights.",
-      "Below, each row is a French word that the model wrote, and the dark cells are the English words that it looked at.",
+      "Below, each row is a French word that the model wrote, and the cells with large numbers are the English words that it looked at.",
     ],
     tex: ["c_i = \\sum_j w_{ij} \\, h_j"],
     view: explanationView("translation"),
@@ -56,7 +56,7 @@ export const STEPS = [
       "\\text{dot}\\; q \\cdot k, \\quad \\text{scaled dot}\\; \\frac{q \\cdot k}{\\sqrt{d}}, \\quad \\text{general}\\; q^\\top W k",
       "\\text{additive}\\; v^\\top \\tanh(W q + U k), \\quad \\text{cosine}\\; \\beta \\frac{q \\cdot k}{\\lvert q \\rvert \\, \\lvert k \\rvert}, \\quad \\text{location}\\; w_j \\cdot q",
     ],
-    view: sixScores,
+    view: benchView("scores", []),
   },
   {
     id: "scale", title: "Why dot products are scaled", source: "Vaswani et al. 2017",
@@ -142,7 +142,7 @@ export const STEPS = [
     sentences: [
       "The keys are places of a picture: a convolutional network leaves one vector for each, and the caption asks them word by word.",
       "A gate β, between 0 and 1, says how much of the picture a word needs at all.",
-      "Bright places are where this model looked while it wrote the word.",
+      "Choose a word of the caption: the marked places are where this model looked while it wrote it.",
     ],
     tex: ["e_{ti} = f_{\\text{att}}(a_i, h_{t-1}), \\quad \\alpha_t = \\softmax(e_t), \\quad \\hat{z}_t = \\beta_t \\sum_i \\alpha_{ti} a_i"],
     view: explanationView("captions"),
@@ -171,7 +171,7 @@ export const STEPS = [
     id: "self", title: "Self-attention and composite concepts", source: "Vaswani et al. 2017",
     sentences: [
       "Queries, keys and values are all made from the same words, so each word asks all others and takes in what fits.",
-      "After a layer, “cat” is a mixture of “cat” and “black”: a composite concept, which the next layer can ask as a whole.",
+      "After a layer each word is a mixture of the words that it took in: a composite concept, which the next layer can ask as a whole.",
       "Choose a word and a layer, and see what it is made of.",
     ],
     tex: ["q_i = W_Q x_i, \\; k_j = W_K x_j, \\; v_j = W_V x_j, \\quad z_i = \\sum_j \\softmax_j( \\frac{q_i \\cdot k_j}{\\sqrt{p}} ) \\, v_j"],
@@ -215,7 +215,7 @@ export const STEPS = [
       "The model below learnt from stories and answers alone which sentence supports the answer.",
     ],
     tex: ["p_i = \\softmax_i(u^\\top m_i), \\quad o = \\sum_i p_i c_i, \\quad u^{k+1} = u^k + o^k"],
-    view: hopsByHand,
+    view: explanationView("memory"),
   },
   {
     id: "machine", title: "A memory that is written", source: "Graves, Wayne & Danihelka 2014",
