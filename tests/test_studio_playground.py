@@ -274,7 +274,7 @@ def python_lines(page: Any) -> dict[str, Any]:
 
 PRESETS = [
     "free", "lookup", "interpolation", "temperature", "hard", "local", "sparse", "cosine", "scaled", "masks",
-    "monotonic", "location",
+    "monotonic", "location", "scores", "luong",
 ]  # fmt: skip
 
 
@@ -282,8 +282,9 @@ def test_each_preset_shows_what_its_own_python_gives(browser: Any, address: str)
     with open_page(browser) as page:
         opened(page, address)
         assert page.evaluate("[...document.querySelector('.playground select').options].map((o) => o.value)") == PRESETS
-        for preset in PRESETS:
-            opened(page, address, f"preset={preset}")
+        for preset in reversed(PRESETS):
+            page.select_option("select >> nth=0", preset)
+            assert page.url.endswith(f"#playground?preset={preset}")
             names, shown = python_lines(page), results(page)
             for name in ("weights", "context"):
                 assert close([shown[name]], names[name]), (preset, name)
@@ -372,7 +373,7 @@ def test_keys_move_points_and_controls_change_the_picture(browser: Any, address:
         before = results(page)["scores"]
         page.keyboard.press("ArrowLeft")
         assert results(page)["scores"] != before
-        assert "query at 1.9" in page.get_attribute(".point[data-name=q]", "aria-label")
+        assert "query at 1.10" in page.get_attribute(".point[data-name=q]", "aria-label")
         page.select_option("select >> nth=1", "cosine")
         page.get_by_label("key strength β", exact=True).fill("12")
         page.select_option("select >> nth=2", "sparsemax")

@@ -10,6 +10,7 @@ function bar(kind) {
   return {
     cell,
     set(x, share = x) {
+      if (cell.dataset.value === String(x)) return;
       fill.style.width = `${(100 * Math.min(1, Math.max(0, share))).toFixed(2)}%`;
       number.textContent = plain(x);
       cell.dataset.value = String(x);
@@ -41,7 +42,7 @@ export function bars({ pick, edit }) {
       cell: make("td", { class: "vector" }, ...inputs),
       set(next) {
         inputs.forEach((input, axis) => {
-          if (document.activeElement !== input) input.value = String(next[axis]);
+          if (document.activeElement !== input && input.value !== String(next[axis])) input.value = String(next[axis]);
         });
       },
     };

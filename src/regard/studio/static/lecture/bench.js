@@ -23,6 +23,11 @@ export function bench({ state, change, shown, python = true, announce = () => {}
   const element = make("div", { class: "bench" });
   const planes = make("div", { class: "planes" });
   const formula = make("div", { class: "formulas", "aria-label": "formulas with the numbers put in" });
+  const stages = [0, 1, 2].map(() => {
+    const parts = { name: make("span", { class: "stage" }), cells: [make("span"), make("span")] };
+    formula.append(make("div", { class: "formula" }, parts.name, ...parts.cells));
+    return parts;
+  });
   const note = make("p", { class: "note" });
   const code = make("code");
   const panel = controls({ shown, set });
@@ -121,8 +126,15 @@ export function bench({ state, change, shown, python = true, announce = () => {}
 
   function drawFormula(problem, result, picked) {
     const middle = problem.align.name === "local_predictive" ? predicted(problem, result) : undefined;
-    formula.replaceChildren(...equations(problem, result, picked, middle).map(([name, letters, filled]) =>
-      make("div", { class: "formula" }, make("span", { class: "stage", text: name }), math(letters, { block: false }), math(filled, { block: false }))));
+    equations(problem, result, picked, middle).forEach(([name, ...lines], i) => {
+      stages[i].name.textContent = name;
+      lines.forEach((tex, j) => {
+        const cell = stages[i].cells[j];
+        if (cell.dataset.tex === tex) return;
+        cell.dataset.tex = tex;
+        cell.replaceChildren(math(tex, { block: false }));
+      });
+    });
   }
   const predicted = ({ query, align }, { allowed, scores }) => centre(allowed.map((open, j) => open && scores[j] !== -Infinity), centreShare(query, align));
 

@@ -44,7 +44,7 @@ const WORK = { // multiplications of a layer, by Vaswani et al., table 1
 const STEPS = { "self-attention": () => 1, recurrent: ({ n }) => n, convolution: () => 1, "restricted attention": () => 1 };
 const PATH = { "self-attention": () => 1, recurrent: ({ n }) => n, convolution: ({ n, k }) => Math.ceil(Math.log(n) / Math.log(k)), "restricted attention": ({ n, r }) => Math.ceil(n / r) };
 
-const amount = (x) => (x >= 1e9 ? `${plain(x / 1e9, 1)} G` : x >= 1e6 ? `${plain(x / 1e6, 1)} M` : String(x));
+const amount = (x) => (x >= 1e9 ? `${plain(x / 1e9, 1)} G` : x >= 1e6 ? `${plain(x / 1e6, 1)} M` : `${plain(x / 1e3, 1)} k`);
 
 export function costTable(root, { state, change }) {
   const size = { n: Number(state.n) || 64, d: Number(state.d) || 512, k: 3, r: 16 };

@@ -147,15 +147,23 @@ export function headGrid(root, { state, change, announce, theme }) {
   let content = null;
   let own = { ...state };
   const place = () => [Math.min(content.explanations.length - 1, Math.max(0, Number(own.layer) || 0)), Math.max(0, Number(own.head) || 0)];
+  let turn = 0;
   async function show() {
+    turn += 1;
+    const mine = turn;
     const [layer, head] = place();
     const whole = content.explanations[layer];
     const one = { ...whole, weights: { shape: whole.weights.shape.slice(1), values: whole.weights.values[head] ?? whole.weights.values[0] }, title: `${whole.layer}, head ${head}` };
     for (const each of grid.querySelectorAll("button")) each.setAttribute("aria-pressed", String(each.dataset.place === `${layer}.${head}`));
     const { drawExplanation } = await import("../explanations/index.js");
+    if (gone || mine !== turn) return;
     drawn?.destroy();
-    if (gone) return;
-    drawn = await drawExplanation(room, one, { state: {}, setState() {}, announce, theme });
+    drawn = null;
+    const sheet = make("div");
+    room.replaceChildren(sheet);
+    const made = await drawExplanation(sheet, one, { state: {}, setState() {}, announce, theme });
+    if (gone || mine !== turn) made.destroy();
+    else drawn = made;
   }
   const ready = load("heads").then(async (file) => {
     content = file;

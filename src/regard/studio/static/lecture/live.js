@@ -41,12 +41,18 @@ export const explanationView = (name, { code } = {}) => (root, { state, change, 
   let own = { ...state };
   let content = null;
 
+  let turn = 0;
   async function show() {
+    turn += 1;
+    const mine = turn;
     const { drawExplanation } = await drawings();
     const place = Math.min(content.explanations.length - 1, Math.max(0, Number(own.which) || 0));
+    if (gone || mine !== turn) return;
     drawn?.destroy();
-    if (gone) return;
-    drawn = await drawExplanation(room, content.explanations[place], {
+    drawn = null;
+    const sheet = make("div"); // each drawing has an element of its own, so that an old one clears itself alone
+    room.replaceChildren(sheet);
+    const one = await drawExplanation(sheet, content.explanations[place], {
       state: own, announce, theme,
       setState(patch, how) {
         own = { ...own, ...patch };
@@ -54,17 +60,18 @@ export const explanationView = (name, { code } = {}) => (root, { state, change, 
         drawn?.update(own);
       },
     });
-    if (gone) drawn.destroy();
+    if (gone || mine !== turn) one.destroy();
+    else drawn = one;
   }
   const ready = load(name).then(async (file) => {
     content = file;
     note.textContent = `Made by: ${file.from}`;
     if (file.explanations.length > 1) {
+      const names = file.explanations.map((each) => each.layer || each.question || each.title);
+      const differ = new Set(names).size === names.length && names.every(Boolean);
       file.explanations.forEach((each, i) => {
-        const label = each.layer || each.question || each.title || `example ${i + 1}`;
         bar.append(make("button", {
-          type: "button", text: file.explanations.some((other) => other !== each && other.title === each.title && !each.layer && !each.question) ? `example ${i + 1}` : label,
-          "aria-pressed": String(i === (Number(own.which) || 0)),
+          type: "button", text: differ ? names[i] : `example ${i + 1}`, "aria-pressed": String(i === (Number(own.which) || 0)),
           onclick(event) {
             own = { which: String(i) };
             for (const other of bar.children) other.setAttribute("aria-pressed", String(other === event.currentTarget));

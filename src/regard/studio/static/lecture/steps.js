@@ -162,7 +162,7 @@ export const STEPS = [
     sentences: [
       "A sentence can be read without a query: a small network scores each word, and r rows of weights, the hops, look at different parts.",
       "A penalty keeps the rows apart, as all of them could otherwise look at the same words.",
-      "In these generated reviews “not” turns a judgement around, so it must be seen.",
+      "What is weighted are states of a network that reads in both directions, so a marked word may stand for its neighbours too, such as “not”.",
     ],
     tex: ["A = \\softmax(W_{s2} \\tanh(W_{s1} H^\\top)), \\quad M = A H, \\quad P = \\lVert A A^\\top - I \\rVert_F^2"],
     view: explanationView("reading"),

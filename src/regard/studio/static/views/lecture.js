@@ -70,7 +70,7 @@ export function mount(root, context) {
     heading.textContent = step.title;
     source.textContent = step.source;
     sentences.replaceChildren(...step.sentences.map((text) => make("p", { text })));
-    equations.replaceChildren(...step.tex.map((tex) => math(tex)));
+    equations.replaceChildren(...step.tex.flatMap((tex) => tex.split(/,? \\quad /)).map((tex) => make("span", {}, math(tex, { block: false }))));
     const fresh = make("div", { class: "live" });
     live.replaceWith(fresh);
     live = fresh;
