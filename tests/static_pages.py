@@ -13,8 +13,8 @@ POLICY = "default-src 'self'; img-src 'self' data: blob:; style-src 'self'; scri
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>A view</title><link rel="icon" href="data:,"><link rel="stylesheet" href="/harness.css"><main id="root"></main>
 <script type="module" src="/harness.js"></script></html>"""
-DARK = """@media (prefers-color-scheme: dark) { :root { --paper: #14171b; --panel: #1e2329; --ink: #e8eaed; --muted: #9aa4af;
---line: #39424c; --accent: #6cb1f5; --second: #f0a063; --focus: #9ccbff; color-scheme: dark } }
+DARK = """@media (prefers-color-scheme: dark) { :root { --paper: #14171b; --panel: #1e2329; --ink: #e8eaed;
+--muted: #9aa4af; --line: #39424c; --accent: #6cb1f5; --second: #f0a063; --focus: #9ccbff; color-scheme: dark } }
 body { background: var(--paper, #fff); font-family: system-ui, sans-serif; margin: 1rem }"""
 SCRIPT = """// A small shell: the address after # is VIEW?key=value&…, as in the studio.
 const read = () => {
@@ -80,7 +80,7 @@ class _Handler(SimpleHTTPRequestHandler):
 
 
 def until(page: Any, condition: str) -> None:
-    """Wait for a condition of the page. Playwright's own way evaluates it inside of the page, which the policy forbids."""
+    """Wait for a condition. Playwright's own way evaluates it inside of the page, which the policy forbids."""
     for _ in range(400):
         if page.evaluate(condition):
             return

@@ -1,4 +1,4 @@
-"""The lecture of the studio in a real browser: every step opens, moves and comes back by its address; its data are ours."""
+"""The lecture of the studio in a real browser: every step opens and comes back by its address; its data are ours."""
 
 import csv
 import importlib.util
@@ -82,7 +82,9 @@ def test_data_are_explanations_that_say_what_made_them_and_are_small(maker: Any)
 
 
 def test_tables_are_those_of_the_pages(maker: Any) -> None:
-    bleu, costs = (json.loads((DATA / f"{name}.json").read_text(encoding="utf-8")) for name in ("bleu_by_length", "costs"))
+    bleu, costs = (
+        json.loads((DATA / f"{name}.json").read_text(encoding="utf-8")) for name in ("bleu_by_length", "costs")
+    )
     assert bleu == {"made_by": maker.MADE_BY, **maker.demo_table()}, "run python tools/make_lecture_data.py"
     assert costs == {"made_by": maker.MADE_BY, **maker.costs()}, "run python tools/make_lecture_data.py"
     with (ROOT / "benchmarks" / "results" / "complexity.csv").open(newline="") as file:
@@ -176,15 +178,22 @@ def test_figures_of_the_charts_are_those_of_their_files(browser: Any, address: s
     with open_page(browser) as page:
         opened(page, address, "step=bottleneck")
         bleu = json.loads((DATA / "bleu_by_length.json").read_text(encoding="utf-8"))
-        cells = page.eval_on_selector_all("table.figures tbody tr", "rows => rows.map((r) => [...r.cells].map((c) => c.textContent))")
-        assert cells == [[r["words"], str(r["sentences"]), *(f"{r[key]:.1f}" for key in ("with", "without", "gap"))] for r in bleu["rows"]]
+        cells = page.eval_on_selector_all(
+            "table.figures tbody tr", "rows => rows.map((r) => [...r.cells].map((c) => c.textContent))"
+        )
+        assert cells == [
+            [r["words"], str(r["sentences"]), *(f"{r[key]:.1f}" for key in ("with", "without", "gap"))]
+            for r in bleu["rows"]
+        ]
         assert page.locator("svg.chart rect.one").count() == len(bleu["rows"])  # four lengths and the legend
         assert bleu["machine"] in page.text_content(".made")
         opened(page, address, "step=costs&n=1024&d=64")
         work = page.eval_on_selector_all("table.costs .bar", "cells => cells.map((cell) => Number(cell.dataset.value))")
         assert work == [1024**2 * 64, 1024 * 64**2, 3 * 1024 * 64**2, 16 * 1024 * 64]
         assert "16.0 of the work" in page.text_content(".note")
-        exponents = page.eval_on_selector_all("table.figures tbody tr", "rows => rows.map((r) => r.cells[2].textContent)")
+        exponents = page.eval_on_selector_all(
+            "table.figures tbody tr", "rows => rows.map((r) => r.cells[2].textContent)"
+        )
         assert exponents == [f"{row['n']:.2f}" for row in json.loads((DATA / "costs.json").read_text())["rows"]]
 
 
@@ -210,12 +219,13 @@ def test_positions_and_addressing_have_the_numbers_of_regard(browser: Any, addre
             assert torch.allclose(sharp, sharpen(moved, 2.5), atol=1e-6)
             page.get_by_role("button", name="Next time step").click()
             assert torch.allclose(strips()[0], sharp)
+        weights, shares = [0.1, 0.2, 0.7], [0.1, 0.2, 0.3, 0.3, 0.1]
         found = page.evaluate(
-            "import('/mechanism/index.js').then((m) => [m.moveFocus([0.1, 0.2, 0.7], [0.1, 0.2, 0.3, 0.3, 0.1]), m.sharpen([0, 0], 2)])"
+            """([weights, shares]) => import("/mechanism/index.js").then((mechanism) =>
+              [mechanism.moveFocus(weights, shares), mechanism.sharpen([0, 0], 2)])""",
+            [weights, shares],
         )
-        wide = move_focus(
-            torch.tensor([0.1, 0.2, 0.7], dtype=torch.float64), torch.tensor([0.1, 0.2, 0.3, 0.3, 0.1], dtype=torch.float64)
-        )
+        wide = move_focus(torch.tensor(weights, dtype=torch.float64), torch.tensor(shares, dtype=torch.float64))
         assert found[0] == pytest.approx(wide.tolist())
         assert found[1] == [0, 0]
 

@@ -13,12 +13,32 @@ from torch import Tensor
 
 from regard import Mask
 from regard.align import (
-    Alignment, Hard, LocalMonotonic, LocalPredictive, Monotonic, TopK, entmax, identity, normalize, share, sigmoid,
-    softmax, sparsemax,
+    Alignment,
+    Hard,
+    LocalMonotonic,
+    LocalPredictive,
+    Monotonic,
+    TopK,
+    entmax,
+    identity,
+    normalize,
+    share,
+    sigmoid,
+    softmax,
+    sparsemax,
 )  # fmt: skip
 from regard.score import (
-    Concatenation, additive, cosine, dot, gaussian_kernel, general, graph_additive, inverse_distance, leaky_additive,
-    location, scaled_dot,
+    Concatenation,
+    additive,
+    cosine,
+    dot,
+    gaussian_kernel,
+    general,
+    graph_additive,
+    inverse_distance,
+    leaky_additive,
+    location,
+    scaled_dot,
 )  # fmt: skip
 
 pytestmark = needs_browser
@@ -48,7 +68,9 @@ def close(ours: Any, theirs: Tensor) -> bool:
     """Equal to 1e-6, relative to numbers above one; infinite ones must be the same."""
     ours, theirs = torch.as_tensor(ours, dtype=torch.float64), theirs.detach().double()
     same = ours == theirs
-    return ours.shape == theirs.shape and bool((same | ((ours - theirs).abs() <= NEAR * theirs.abs().clamp(min=1))).all())
+    return ours.shape == theirs.shape and bool(
+        (same | ((ours - theirs).abs() <= NEAR * theirs.abs().clamp(min=1))).all()
+    )
 
 
 def results(page: Any) -> dict[str, Any]:
@@ -192,9 +214,7 @@ def test_every_score_with_every_alignment_and_mask_gives_the_numbers_of_regard(b
     with open_page(browser) as page:
         opened(page, address)
         answers = page.evaluate(PAGE_SOLVES, asked)
-        menus = page.evaluate(
-            "import('/mechanism/index.js').then(({SCORES, ALIGNS}) => [Object.keys(SCORES), ALIGNS])"
-        )
+        menus = page.evaluate("import('/mechanism/index.js').then(({SCORES, ALIGNS}) => [Object.keys(SCORES), ALIGNS])")
     assert menus == [list(SCORE_CASES), list(ALIGN_CASES)]
     assert len(answers) == len(SCORE_CASES) * len(ALIGN_CASES) * len(MASKS) == 1152
     for case, answer, (scores, weights, context) in zip(asked, answers, expected, strict=True):
@@ -227,9 +247,10 @@ def test_infinite_and_equal_scores_follow_the_rules_of_alignments(browser: Any, 
     scores = torch.tensor(rows, dtype=torch.float64)
     plain = Problem(*[scores] * 10)
     for name, answer in zip(names, answers, strict=True):
-        settings, compute = {"entmax": ({}, lambda p, e, m: entmax(e, m)), "sigmoid": ({}, lambda p, e, m: sigmoid(e))}.get(
-            name
-        ) or ALIGN_CASES[name](plain._replace(numbers=torch.zeros(6)))
+        _, compute = {
+            "entmax": ({}, lambda p, e, m: entmax(e, m)),
+            "sigmoid": ({}, lambda p, e, m: sigmoid(e)),
+        }.get(name) or ALIGN_CASES[name](plain._replace(numbers=torch.zeros(6)))
         weights = compute(plain, scores, torch.ones_like(scores, dtype=torch.bool))
         assert close(answer, weights), name
 
@@ -413,7 +434,9 @@ def test_draws_accumulate_towards_the_soft_weights(browser: Any, address: str) -
 
 def test_why_dot_products_are_scaled_and_cosine_needs_a_strength(browser: Any, address: str) -> None:
     def largest() -> list[float]:
-        cells = page.eval_on_selector_all("tbody tr", "rows => rows.map((r) => [...r.querySelectorAll('td.bar')].map((c) => +c.dataset.value))")
+        cells = page.eval_on_selector_all(
+            "tbody tr", "rows => rows.map((r) => [...r.querySelectorAll('td.bar')].map((c) => +c.dataset.value))"
+        )
         return [max(column) for column in zip(*[row for row in cells if row], strict=True)]
 
     with open_page(browser) as page:
@@ -432,8 +455,16 @@ def test_a_broken_address_opens_with_what_the_bench_starts_with(browser: Any, ad
     with open_page(browser) as page:
         opened(page, address)
         plain = results(page)
-        opened(page, address, "keys=x;y&query=1,2,3&values=9&score=nosuch&align=constructor&temperature=0x&W=&preset=__proto__&area=1")
+        opened(
+            page,
+            address,
+            "keys=x;y&query=1,2,3&values=9&score=nosuch&align=constructor&temperature=0x&W=&preset=__proto__&area=1",
+        )
         assert len(results(page)["weights"]) == 5
         assert sum(results(page)["weights"]) == pytest.approx(sum(plain["weights"]))
-        opened(page, address, "keys=1,1&values=2,2&padding=99&place=-4&near=1e9&temperature=-1&samples=1e99&compare=a=b|align")
+        opened(
+            page,
+            address,
+            "keys=1,1&values=2,2&padding=99&place=-4&near=1e9&temperature=-1&samples=1e99&compare=a=b|align",
+        )
         assert results(page)["weights"] == [1]

@@ -4,7 +4,7 @@
     python tools/make_lecture_data.py --runs FOLDER take runs that are there already, and train what is missing
 
 The shipped translator makes the matrices and the concepts. The others come from small trainings on generated or
-embedded data, which take about eight minutes on two cores together, most of them for RNNsearch. The two tables are
+embedded data, which took eleven minutes on two busy cores together, most of them for RNNsearch. The two tables are
 read from the pages and from benchmarks/results. Every file says what made it.
 """
 
@@ -51,7 +51,9 @@ def trained(folder: Path, name: str) -> Model:
     path = folder / name
     if not (path / "recipe.json").exists():
         print(*command(name), flush=True)
-        subprocess.run([sys.executable, "-m", *command(name), "--out", str(path)], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [sys.executable, "-m", *command(name), "--out", str(path)], check=True, stdout=subprocess.DEVNULL
+        )
     return regard.load(str(path))
 
 
@@ -73,7 +75,7 @@ def shipped() -> dict[str, list[dict[str, Any]]]:
 
 
 def demo_table() -> dict[str, Any]:
-    """BLEU by length with and without attention, from the table that `make demo` prints, in README.md or the pages of docs/."""
+    """BLEU by length with and without attention, from the table of `make demo` on one of the pages."""
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     text = next((text for page in pages if TABLE in (text := page.read_text(encoding="utf-8"))), "")
     rows = re.findall(r"^ +(\d+–\d+|\d+\+|all) +(\d+) +([\d.]+) +([\d.]+) +([\d.]+)$", text, re.MULTILINE)
@@ -81,7 +83,13 @@ def demo_table() -> dict[str, Any]:
     if len(rows) != 5 or where is None:
         raise SystemExit("no page has the table of the demo any more: look at demo_table in this file")
     table = [
-        {"words": words, "sentences": int(sentences), "with": float(with_), "without": float(without), "gap": float(gap)}
+        {
+            "words": words,
+            "sentences": int(sentences),
+            "with": float(with_),
+            "without": float(without),
+            "gap": float(gap),
+        }
         for words, sentences, with_, without, gap in rows
     ]
     return {"command": "make demo", "machine": " ".join(where[1].split()), "rows": table}

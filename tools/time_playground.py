@@ -24,8 +24,10 @@ MEASURE = """async (events) => {
   for (let i = 0; i < events; i += 1) {
     await new Promise((done) => setTimeout(done, 20));
     const start = performance.now();
-    if (point) point.dispatchEvent(new KeyboardEvent('keydown', {key: i % 2 ? 'ArrowLeft' : 'ArrowRight', bubbles: true}));
-    else {
+    if (point) {
+      const key = i % 2 ? 'ArrowLeft' : 'ArrowRight';
+      point.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true}));
+    } else {
       slider.value = String(Number(slider.value) + (i % 2 ? 0.05 : -0.05));
       slider.dispatchEvent(new Event('input', {bubbles: true}));
     }
@@ -52,8 +54,8 @@ def main() -> None:
             page.wait_for_selector("body[data-ready]")
             work, frame = (sorted(times) for times in page.evaluate(MEASURE, EVENTS))
             most = int(0.95 * EVENTS)
-            line = f"{statistics.median(work):>14.1f}{work[most]:>8.1f}{statistics.median(frame):>20.1f}{frame[most]:>8.1f}"
-            print(f"{preset:<16}{line}")
+            drawn, framed = statistics.median(work), statistics.median(frame)
+            print(f"{preset:<16}{drawn:>14.1f}{work[most]:>8.1f}{framed:>20.1f}{frame[most]:>8.1f}")
 
 
 if __name__ == "__main__":
