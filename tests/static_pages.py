@@ -28,7 +28,7 @@ const context = {
   state,
   setState(patch, { replace } = {}) {
     const next = { ...read()[1], ...patch };
-    for (const key of Object.keys(next)) if (next[key] === undefined) delete next[key];
+    for (const key of Object.keys(next)) if (next[key] === undefined || next[key] === "") delete next[key];
     history[replace ? "replaceState" : "pushState"](null, "", write(name, next));
     mounted.update(next);
   },

@@ -113,8 +113,8 @@ def test_every_step_opens_with_an_equation_three_sentences_and_a_live_view(brows
             assert step_of(page) == (step if number else "")
             assert page.text_content(".count") == f"{number + 1} of {len(STEPS)}"
             assert page.evaluate("document.querySelector('progress').value") == number + 1
-            assert page.locator(".lecture .plain p").count() == 3, step
-            for sentence in page.eval_on_selector_all(".plain p", "all => all.map((p) => p.textContent)"):
+            assert page.locator(".lecture .sentences p").count() == 3, step
+            for sentence in page.eval_on_selector_all(".sentences p", "all => all.map((p) => p.textContent)"):
                 assert sentence.endswith("."), sentence
             equations = page.eval_on_selector_all(".equations math", "all => all.map((math) => math.textContent)")
             assert equations, step
@@ -185,10 +185,10 @@ def test_figures_of_the_charts_are_those_of_their_files(browser: Any, address: s
             [r["words"], str(r["sentences"]), *(f"{r[key]:.1f}" for key in ("with", "without", "gap"))]
             for r in bleu["rows"]
         ]
-        assert page.locator("svg.chart rect.one").count() == len(bleu["rows"])  # four lengths and the legend
+        assert page.locator("svg.chart rect.with").count() == len(bleu["rows"])  # four lengths and the legend
         assert bleu["machine"] in page.text_content(".made")
         opened(page, address, "step=costs&n=1024&d=64")
-        work = page.eval_on_selector_all("table.costs .bar", "cells => cells.map((cell) => Number(cell.dataset.value))")
+        work = page.eval_on_selector_all("table.costs .weightbar", "cells => cells.map((cell) => Number(cell.dataset.value))")
         assert work == [1024**2 * 64, 1024 * 64**2, 3 * 1024 * 64**2, 16 * 1024 * 64]
         assert "16.0 of the work" in page.text_content(".note")
         exponents = page.eval_on_selector_all(

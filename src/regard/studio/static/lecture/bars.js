@@ -5,8 +5,8 @@ import { plain } from "./formulas.js";
 
 function bar(kind) {
   const fill = make("span", { class: `fill ${kind}` });
-  const number = make("span", { class: "number" });
-  const cell = make("td", { class: "bar" }, make("span", { class: "track" }, fill), number);
+  const number = make("span", { class: "amount" });
+  const cell = make("td", { class: "weightbar" }, make("span", { class: "track" }, fill), number);
   return {
     cell,
     set(x, share = x) {
@@ -23,7 +23,7 @@ export function bars({ pick, edit }) {
   const head = make("tr");
   const body = make("tbody");
   const table = make("table", { class: "bars" }, make("thead", {}, head), body);
-  const element = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "scores and weights of all keys" }, table);
+  const element = make("div", { class: "sideways", tabindex: "0", role: "region", "aria-label": "scores and weights of all keys" }, table);
   let built = "";
   let rows = [];
 

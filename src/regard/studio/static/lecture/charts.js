@@ -7,7 +7,7 @@ import { plain } from "./formulas.js";
 function told(content) {
   return make("p", { class: "made", text: `Measured by: ${content.command} (${content.machine})` });
 }
-const tableOf = (titles, rows) => make("div", { class: "scroll" }, make("table", { class: "figures" },
+const tableOf = (titles, rows) => make("div", { class: "sideways" }, make("table", { class: "figures" },
   make("thead", {}, make("tr", {}, ...titles.map((text) => make("th", { scope: "col", text })))),
   make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((text, i) => make(i ? "td" : "th", { ...(i ? {} : { scope: "row" }), text: String(text) })))))));
 
@@ -23,14 +23,14 @@ export function bleuByLength(root) {
     }
     rows.forEach((row, i) => {
       const left = 55 + i * 118;
-      [["with", "one"], ["without", "two"]].forEach(([key, kind], j) => {
-        chart.append(shape("rect", { x: left + j * 40, width: 36, y: y(row[key]), height: floor - y(row[key]), class: kind }));
+      ["with", "without"].forEach((key, j) => {
+        chart.append(shape("rect", { x: left + j * 40, width: 36, y: y(row[key]), height: floor - y(row[key]), class: key }));
         chart.append(shape("text", { x: left + j * 40 + 18, y: y(row[key]) - 4, "text-anchor": "middle", text: row[key].toFixed(1) }));
       });
       chart.append(shape("text", { x: left + 38, y: floor + 17, "text-anchor": "middle", text: `${row.words} words` }));
     });
-    chart.append(shape("rect", { x: 40, y: high - 14, width: 11, height: 11, class: "one" }), shape("text", { x: 56, y: high - 4, text: "with attention" }),
-      shape("rect", { x: 160, y: high - 14, width: 11, height: 11, class: "two" }), shape("text", { x: 176, y: high - 4, text: "without attention" }), shape("text", { x: 6, y: 16, class: "tick", text: "BLEU" }));
+    chart.append(shape("rect", { x: 40, y: high - 14, width: 11, height: 11, class: "with" }), shape("text", { x: 56, y: high - 4, text: "with attention" }),
+      shape("rect", { x: 160, y: high - 14, width: 11, height: 11, class: "without" }), shape("text", { x: 176, y: high - 4, text: "without attention" }), shape("text", { x: 6, y: 16, class: "tick", text: "BLEU" }));
     root.append(chart, tableOf(["words of the source", "sentences", "with attention", "without", "gap"],
       content.rows.map((row) => [row.words, row.sentences, row.with.toFixed(1), row.without.toFixed(1), row.gap.toFixed(1)])), told(content));
   });
@@ -57,7 +57,7 @@ export function costTable(root, { state, change }) {
     body.replaceChildren(...all.map(([name, work, steps, path]) => {
       const fill = make("span", { class: "fill main" });
       fill.style.width = `${(100 * work) / most}%`;
-      const cell = make("td", { class: "bar" }, make("span", { class: "track wide" }, fill));
+      const cell = make("td", { class: "weightbar" }, make("span", { class: "track wide" }, fill));
       cell.dataset.value = String(work);
       return make("tr", {}, make("th", { scope: "row", text: name }), make("td", { class: "score", text: amount(work) }), cell, make("td", { text: String(steps) }), make("td", { text: String(path) }));
     }));
@@ -75,7 +75,7 @@ export function costTable(root, { state, change }) {
   });
   drawWork();
   const measured = make("div");
-  root.append(make("div", { class: "controls" }, ...controls.map(({ box }) => box)), make("div", { class: "scroll" }, bars), summary, measured);
+  root.append(make("div", { class: "controls" }, ...controls.map(({ box }) => box)), make("div", { class: "sideways" }, bars), summary, measured);
   const ready = load("costs").then((content) => {
     measured.append(make("h3", { text: "Measured exponents" }), tableOf(["layer", "theory", "of n", "of d", "of k", "of r"],
       content.rows.map((row) => [row.layer, row.theory, ...["n", "d", "k", "r"].map((axis) => (row[axis] === undefined ? "" : row[axis].toFixed(2)))])), told(content));

@@ -33,8 +33,8 @@ export function controls({ shown, set }) {
   const first = make("div", { class: "controls", role: "group", "aria-label": "score and alignment" });
   const masks = make("fieldset", { class: "controls" }, make("legend", { text: "mask" }));
   const draws = make("fieldset", { class: "controls" }, make("legend", { text: "draw keys by chance" }));
-  const element = make("div", { class: "panel" }, first);
-  const further = make("div", { class: "panel" }, masks, draws);
+  const element = make("div", { class: "choices" }, first);
+  const further = make("div", { class: "choices" }, masks, draws);
   const add = (where, name, control) => {
     where.append(control.box);
     made.set(name, control);
@@ -47,10 +47,10 @@ export function controls({ shown, set }) {
   }
   for (const [name, label] of Object.entries(FIELDS)) if (wants(name)) add(first, name, field(label, "", (value) => set({ [name]: value })));
   if (wants("masks")) {
-    add(masks, "padding?", check("padding", false, (on) => set({ padding: on ? "3" : "" })));
+    add(masks, "padding?", check("padding", false, (on) => set({ padding: on ? "3" : "off" })));
     add(masks, "padding", slider(...SLIDERS.padding, 3, (value) => set({ padding: value })));
-    add(masks, "causal", check("causal: no later keys", false, (on) => set({ causal: on ? "1" : "" })));
-    add(masks, "near?", check("window", false, (on) => set({ near: on ? "1" : "" })));
+    add(masks, "causal", check("causal: no later keys", false, (on) => set({ causal: on ? "1" : "off" })));
+    add(masks, "near?", check("window", false, (on) => set({ near: on ? "1" : "off" })));
     add(masks, "near", slider(...SLIDERS.near, 1, (value) => set({ near: value })));
   }
   let count = 0;

@@ -97,7 +97,7 @@ export function positions(root, { state, change }) {
   table.forEach((row, place) => row.forEach((x, i) => {
     picture.append(shape("rect", { x: place * 12, y: i * 6, width: 12, height: 6, class: x < 0 ? "below" : "above", "fill-opacity": Math.abs(x).toFixed(2) }));
   }));
-  const marks = ["one", "two"].map((kind) => shape("rect", { y: 0, width: 12, height: WIDTH * 6, class: `mark ${kind}` }));
+  const marks = ["with", "without"].map((kind) => shape("rect", { y: 0, width: 12, height: WIDTH * 6, class: `placemark ${kind}` }));
   picture.append(...marks);
   const note = make("p", { class: "note", "aria-live": "polite" });
   const at = { first: 5, apart: 4 };

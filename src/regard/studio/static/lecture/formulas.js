@@ -119,7 +119,7 @@ export function equations(problem, result, j, centre) {
   const order = result.weights.map((w, i) => [w, i]).filter(([w]) => w !== 0).sort((a, b) => b[0] - a[0]);
   const one = result.context.length === 1;
   const value = (i) => (one ? signed(problem.values[i][0]) : vector(problem.values[i]));
-  const terms = order.slice(0, SHOWN).sort((a, b) => a[1] - b[1]).map(([w, i]) => `${number(w)}\\, ${one ? "\\cdot " : ""}${value(i)}`);
+  const terms = order.slice(0, SHOWN).sort((a, b) => a[1] - b[1]).map(([w, i]) => `${number(w)}${one ? " \\cdot " : "\\, "}${value(i)}`);
   const total = one ? number(result.context[0]) : `(${result.context.map((x) => number(x)).join(", ")})`;
   return [
     ["score", SCORE_TEX[name], `${at("e_j")} = ${filled} = ${number(Math.abs(result.scores[j]) < 1e-12 ? 0 : result.scores[j])}`],

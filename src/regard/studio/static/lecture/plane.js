@@ -31,7 +31,7 @@ export function plane({ title, axes, area, move, pick }) {
   let [left, right, bottom, top] = area;
   const toX = (x) => EDGE + ((x - left) / (right - left)) * (WIDE - 2 * EDGE);
   const toY = (y) => HIGH - EDGE - ((y - bottom) / (top - bottom)) * (HIGH - 2 * EDGE);
-  const grid = shape("g", { class: "grid" });
+  const grid = shape("g", { class: "gridlines" });
   const under = shape("g", { class: "lines" });
   const over = shape("g", { class: "points" });
   const element = shape("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, class: "plane", role: "group", "aria-label": title }, grid, under, over);
@@ -43,11 +43,11 @@ export function plane({ title, axes, area, move, pick }) {
     const [across, up] = [ticks(left, right)[0], ticks(bottom, top)[0]];
     const lines = [];
     for (const x of across) {
-      lines.push(shape("line", { x1: toX(x), x2: toX(x), y1: EDGE, y2: HIGH - EDGE, class: x === 0 ? "axis" : "" }));
+      lines.push(shape("line", { x1: toX(x), x2: toX(x), y1: EDGE, y2: HIGH - EDGE, class: x === 0 ? "zero" : "" }));
       lines.push(shape("text", { x: toX(x), y: HIGH - EDGE + 14, class: "tick", "text-anchor": "middle", text: plain(x, 0) }));
     }
     for (const y of up) {
-      lines.push(shape("line", { x1: EDGE, x2: WIDE - EDGE, y1: toY(y), y2: toY(y), class: y === 0 ? "axis" : "" }));
+      lines.push(shape("line", { x1: EDGE, x2: WIDE - EDGE, y1: toY(y), y2: toY(y), class: y === 0 ? "zero" : "" }));
       lines.push(shape("text", { x: EDGE - 5, y: toY(y) + 3.5, class: "tick", "text-anchor": "end", text: plain(y, 0) }));
     }
     lines.push(shape("text", { x: WIDE - EDGE, y: HIGH - 4, class: "name", "text-anchor": "end", text: axes[0] }));
@@ -75,7 +75,7 @@ export function plane({ title, axes, area, move, pick }) {
   function makePoint(point) {
     const mark = shape("path", { d: STARS[point.kind] });
     const halo = shape("circle", { class: "halo" });
-    const label = shape("text", { class: "label", text: point.label });
+    const label = shape("text", { class: "pointname", text: point.label });
     const node = shape("g", { class: `point ${point.kind}`, "data-name": point.name }, halo, shape("circle", { class: "reach", r: 16 }), mark, label);
     if (!point.fixed) {
       node.setAttribute("tabindex", "0");

@@ -45,6 +45,7 @@ const isMatrix = (rows, width) => rows.length > 0 && rows.every((line) => line.l
 
 /** An address may have been written by hand, so each word falls back on what the bench starts with. */
 function sound(full) {
+  for (const name of ["padding", "causal", "near", "compare", "pick"]) if (full[name] === "off") full[name] = ""; // addresses keep no empty words
   if (!Object.hasOwn(SCORE_NAMES, full.score)) full.score = DEFAULTS.score;
   if (!Object.hasOwn(ALIGN_NAMES, full.align)) full.align = DEFAULTS.align;
   for (const name of ["area", "valueArea"]) if (row(full[name]).length !== 4 || !row(full[name]).every(Number.isFinite)) full[name] = DEFAULTS[name];

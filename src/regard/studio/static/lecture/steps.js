@@ -98,7 +98,7 @@ export const STEPS = [
       "The draw has no gradient, so the model learns from rewards: what went better than a baseline b becomes more probable.",
       "Draw often, and the shares come close to the soft weights.",
     ],
-    tex: ["s \\sim w, \\quad c = v_s, \\quad \\nabla \\approx (r - b) \\, \\nabla \\log p(s)"],
+    tex: ["s \\sim w, \\quad c = v_s, \\quad \\nabla J \\approx (r - b) \\, \\nabla \\log p(s)"],
     view: benchView("hard", ["temperature", "samples"]),
   },
   {

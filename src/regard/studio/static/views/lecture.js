@@ -26,7 +26,7 @@ export function mount(root, context) {
   const count = make("span", { class: "count" });
   const heading = make("h1", { tabindex: "-1" });
   const source = make("p", { class: "source" });
-  const sentences = make("div", { class: "plain" });
+  const sentences = make("div", { class: "sentences" });
   const equations = make("div", { class: "equations" });
   let live = make("div", { class: "live" });
   const back = button("Previous", () => go(place - 1), { class: "back" });
