@@ -34,6 +34,7 @@ const context = {
   },
   theme: () => (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"),
   announce(text) { document.title = text; },
+  saveButtons: SAVE,
 };
 const mounted = view.mount(document.getElementById("root"), context);
 addEventListener("popstate", () => mounted.update(read()[1]));
@@ -53,11 +54,13 @@ export async function drawExplanation(root, explanation) {
 class _Handler(SimpleHTTPRequestHandler):
     extensions_map = {**SimpleHTTPRequestHandler.extensions_map, ".js": "text/javascript"}  # noqa: RUF012
     own = {  # noqa: RUF012
-        "/": ("text/html", PAGE), "/harness.js": ("text/javascript", SCRIPT), "/harness.css": ("text/css", DARK),
+        "/": ("text/html", PAGE), "/harness.css": ("text/css", DARK),
     }  # fmt: skip
 
     def do_GET(self) -> None:
         own = dict(self.own)
+        save = "(await import('/save.js')).saveButtons" if (STATIC / "save.js").exists() else "undefined"
+        own["/harness.js"] = ("text/javascript", SCRIPT.replace("SAVE", save))
         if not (STATIC / "explanations" / "index.js").exists():
             own["/explanations/index.js"] = ("text/javascript", STAND_IN)
         kind, content = own.get(self.path, ("", ""))

@@ -188,7 +188,7 @@ def test_figures_of_the_charts_are_those_of_their_files(browser: Any, address: s
         assert page.locator("svg.chart rect.with").count() == len(bleu["rows"])  # four lengths and the legend
         assert bleu["machine"] in page.text_content(".made")
         opened(page, address, "step=costs&n=1024&d=64")
-        work = page.eval_on_selector_all("table.costs .weightbar", "cells => cells.map((cell) => Number(cell.dataset.value))")
+        work = page.eval_on_selector_all("table.costs .weightbar", "all => all.map((cell) => +cell.dataset.value)")
         assert work == [1024**2 * 64, 1024 * 64**2, 3 * 1024 * 64**2, 16 * 1024 * 64]
         assert "16.0 of the work" in page.text_content(".note")
         exponents = page.eval_on_selector_all(

@@ -3,12 +3,13 @@
 import json
 import math
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 import torch
 from browser import needs_browser, open_browser, open_page
-from static_pages import static_pages, until
+from static_pages import STATIC, static_pages, until
 from torch import Tensor
 
 from regard import Mask
@@ -425,7 +426,7 @@ def test_draws_accumulate_towards_the_soft_weights(browser: Any, address: str) -
         distances = []
         for label in ("draw 10", "draw 1000"):
             page.get_by_role("button", name=label, exact=True).click()
-            cells = page.eval_on_selector_all("td.weightbar", "cells => cells.map((cell) => Number(cell.dataset.value))")
+            cells = page.eval_on_selector_all("td.weightbar", "all => all.map((cell) => +cell.dataset.value)")
             weights, shares = cells[::2], cells[1::2]
             assert sum(shares) == pytest.approx(1)
             distances.append(sum(abs(w - s) for w, s in zip(weights, shares, strict=True)))
@@ -453,10 +454,28 @@ def test_why_dot_products_are_scaled_and_cosine_needs_a_strength(browser: Any, a
         assert 0 not in results(page)["weights"]
         until(page, "location.hash.includes('causal=off')")
         assert 0 not in results(page)["weights"]
+        opened(page, address, "preset=temperature")
+        usual, cold, hot = largest()
+        assert cold > 0.9 > usual > hot > 1 / 5
         opened(page, address, "preset=cosine")
         weak, _, strong = largest()
         assert weak <= math.e / (math.e + 9 / math.e) + 1e-9
         assert strong > 0.99
+
+
+@pytest.mark.skipif(not (STATIC / "save.js").exists(), reason="the buttons belong to the views of the studio")
+def test_what_is_shown_can_be_saved(browser: Any, address: str, tmp_path: Path) -> None:
+    with open_page(browser) as page:
+        opened(page, address, "preset=lookup")
+        for kind in ("JSON", "SVG", "PNG"):
+            with page.expect_download() as download:
+                page.get_by_role("button", name=f"save as {kind}").click()
+            download.value.save_as(tmp_path / kind)
+            assert download.value.suggested_filename == f"playground-lookup.{kind.lower()}"
+        saved = json.loads((tmp_path / "JSON").read_text())
+        assert (saved["context"], saved["state"]["query"]) == ([36], "360")
+        assert "context 36.00" in (tmp_path / "SVG").read_text()
+        assert (tmp_path / "PNG").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_broken_address_opens_with_what_the_bench_starts_with(browser: Any, address: str) -> None:

@@ -28,7 +28,7 @@ export function bench({ state, change, shown, python = true, announce = () => {}
     formula.append(make("div", { class: "formula" }, parts.name, ...parts.cells));
     return parts;
   });
-  const note = make("p", { class: "note" });
+  const note = make("p", { class: "note", role: "status" });
   const code = make("code");
   const panel = controls({ shown, set });
   const table = bars({ pick: (j) => set({ pick: String(j) }), edit: shown ? undefined : edit });
@@ -186,6 +186,13 @@ export function bench({ state, change, shown, python = true, announce = () => {}
     },
     get state() {
       return { ...given };
+    },
+    /** What a picture of the bench shows: the planes, or the table where vectors are too wide for them. */
+    get picture() {
+      return planes.hidden ? table.element : planes;
+    },
+    get numbers() {
+      return { state: { ...full }, ...solve(read(full)) };
     },
   };
 }

@@ -50,7 +50,7 @@ export const STEPS = [
     sentences: [
       "A dot product needs nothing learnt, but equal widths; the general score has a matrix between the two; the additive one a small network.",
       "The cosine looks at directions alone, and the location score does not look at the keys at all.",
-      "All six below see the same query and keys, and rank the keys differently.",
+      "All six below see the same query and keys: dot and scaled dot agree in the order of the keys, the others need not.",
     ],
     tex: [
       "\\text{dot}\\; q \\cdot k, \\quad \\text{scaled dot}\\; \\frac{q \\cdot k}{\\sqrt{d}}, \\quad \\text{general}\\; q^\\top W k",
