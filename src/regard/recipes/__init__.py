@@ -40,10 +40,12 @@ from regard.recipes.recipe import (
 
 RECIPES: dict[str, Callable[[], Recipe]] = {
     "encoder_decoder/plain_en_fr": encoder_decoder.plain_en_fr,
+    "encoder_decoder/tatoeba_en_fr": encoder_decoder.tatoeba_en_fr,
     "encoder_decoder/multi30k_de_en": encoder_decoder.multi30k_de_en,
     "encoder_decoder/sutskever_multi30k_de_en": encoder_decoder.sutskever_multi30k_de_en,
     "encoder_decoder/europarl_en_fr": encoder_decoder.europarl_en_fr,
     "bahdanau/plain_en_fr": bahdanau.plain_en_fr,
+    "bahdanau/tatoeba_en_fr": bahdanau.tatoeba_en_fr,
     "bahdanau/multi30k_de_en": bahdanau.multi30k_de_en,
     "bahdanau/multi30k_de_en_sparse": bahdanau.multi30k_de_en_sparse,
     "bahdanau/europarl_en_fr": bahdanau.europarl_en_fr,
@@ -61,6 +63,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "transformer/tatoeba_en_fr": transformer.tatoeba_en_fr,
     "transformer/europarl_en_fr": transformer.europarl_en_fr,
     "ram/mini": ram.mini,
+    "ram/digits60": ram.digits60,
     "ram/mnist28": ram.mnist28,
     "ram/translated60": ram.translated60,
     "ram/cluttered60": ram.cluttered60,

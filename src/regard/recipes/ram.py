@@ -35,6 +35,17 @@ def mini() -> Recipe:
     )  # fmt: skip
 
 
+def digits60() -> Recipe:
+    """A digit somewhere on 60×60 among pieces of others, embedded digits, in the paper's widths; it ships."""
+    return Recipe(
+        paper="ram",
+        model=replace(ram_60(), core="lstm"),
+        task=ClassificationConfig("digits", Canvas(60, clutter=4), batch_size=512, turn=12.0, stretch=0.12),
+        train=replace(SHORT, steps=20_000, evaluate_every=4000),
+        note="1,797 small digits among pieces of others, 60×60, 8 glimpses; ships with the package",
+    )
+
+
 def mnist28() -> Recipe:
     """Six glimpses of 8×8 pixels, in the paper's widths; digits are turned, stretched and shifted a little."""
     recipe = _recipe(ram_28(), Canvas(), "digits of 28×28, 6 glimpses", "1.29 (NIPS 2014); 1.12 (arXiv v1)")
