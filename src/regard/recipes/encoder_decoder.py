@@ -14,6 +14,11 @@ def plain_en_fr() -> Recipe:
     return replace(twin, paper="cho", model=model)
 
 
+def small_en_fr() -> Recipe:
+    """The twin without attention of `bahdanau/small_en_fr`."""
+    return replace(plain_en_fr(), train=bahdanau.small_en_fr().train, note=bahdanau.small_en_fr().note)
+
+
 def tatoeba_en_fr() -> Recipe:
     """The twin without attention of `bahdanau/tatoeba_en_fr`, of the same size; it ships too."""
     twin = bahdanau.tatoeba_en_fr()

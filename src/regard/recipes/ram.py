@@ -22,11 +22,17 @@ TURNED: dict[str, Any] = {"turn": 8.0, "stretch": 0.08}
 SHAKEN: dict[str, Any] = {"turn": 15.0, "stretch": 0.15, "crop": 28, "pad": 2}  # without it 28×28 is learnt by heart
 
 
+MINI = RAMConfig(glimpses=4, size=8, scales=2, core="lstm", location_rate=0.1)
+SMALL = Train(
+    steps=600, lr=3e-3, schedule="cosine", log_every=100, evaluate_every=300, save_every=300, keep=1
+)  # fmt: skip
+
+
 def mini() -> Recipe:
     """Embedded digits, on two CPU cores, in half a minute."""
     return Recipe(
         paper="ram",
-        model=RAMConfig(glimpses=4, size=8, scales=2, core="lstm", location_rate=0.1),
+        model=MINI,
         task=ClassificationConfig("digits", batch_size=64),
         train=Train(
             steps=350, lr=3e-3, schedule="cosine", log_every=50, evaluate_every=175, save_every=175, keep=1
