@@ -3,7 +3,7 @@
 import argparse
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from fnmatch import fnmatchcase
 
 from regard.base import ConfigError, did_you_mean
@@ -25,10 +25,11 @@ def run(asked: argparse.Namespace) -> None:
         _tell_models(asked)
         return
     from regard.recipes import RECIPES
+    from regard.recipes.costs import cost, machine
     from regard.recipes.ledger import lines
     from regard.tasks import TASKS
 
-    recipes = {name: build() for name, build in RECIPES.items()}
+    recipes = {name: replace(build(), name=name) for name, build in RECIPES.items()}
     chosen = {
         name: recipe
         for name, recipe in recipes.items()
@@ -38,22 +39,33 @@ def run(asked: argparse.Namespace) -> None:
         known = [*TASKS, *{name.partition("/")[0] for name in recipes}, *recipes]
         cure = did_you_mean(asked.filters[0], known) or "run `regard list` without a filter to see them all"
         raise ConfigError("no recipe matches", got=" ".join(asked.filters), cure=cure)
-    every = lines(chosen)
+    every, costs = lines(chosen), {name: cost(recipe) for name, recipe in chosen.items()}
     if asked.json:
-        print(json.dumps([line._asdict() | {"columns": _columns(TASKS[line.task])} for line in every], indent=1))
+        content = [
+            line._asdict()
+            | {"columns": _columns(TASKS[line.task])}
+            | {"cost": costs[line.name]._asdict() if line.name in costs else None}
+            for line in every
+        ]
+        print(json.dumps(content, indent=1))
         return
     for task in TASKS.values():
-        rows: list[tuple[str, ...]] = [("recipe", "paper", "data", *_columns(task), "to compare with")]
+        rows: list[tuple[str, ...]] = [
+            ("recipe", "paper", "data", "CPU", "memory", "GPU", *_columns(task), "to compare with")
+        ]
         for line in every:
             if line.task == task.name:
                 own = _is_own(chosen[line.name.partition("@")[0]].task.data_set())
-                rows.append((line.name, line.year, line.data + " *" * own, *line.ours, line.published))
+                paid = costs.get(line.name)  # of a variant nobody knows
+                cells = ("",) * 3 if paid is None else (paid.cpu_text, paid.memory_text, paid.gpu_text)
+                rows.append((line.name, line.year, line.data + " *" * own, *cells, *line.ours, line.published))
         if len(rows) == 1:
             continue
         print(f"{task.name}\n")
         print("\n".join(_aligned(rows)))
         print(f"\n{task.display.list_note or task.display.note}\n")
     print("* files of your own, below a folder that REGARD_DATA names; all others are in the package, or fetched once.")
+    print(f"CPU: one thread, ≈ estimated from measured updates ({machine()}); GPU: minutes of training that were run.")
     print("RECIPE@VARIANT is a recipe with other settings; docs/reproduction.md has them, and all that was run.")
     print("\nregard show RECIPE; regard train RECIPE [--set train.steps=500 model.align=entmax …]")
 

@@ -20,6 +20,7 @@ def run(asked: argparse.Namespace) -> None:
     from regard.base.meanings import described
     from regard.models import MODELS
     from regard.recipes import RECIPES, find_recipe, load_recipe
+    from regard.recipes.costs import cost
     from regard.recipes.zoo import card_of
 
     folder = shipped().get(asked.recipe, Path(asked.recipe))
@@ -37,6 +38,8 @@ def run(asked: argparse.Namespace) -> None:
     print(f"{recipe.name or asked.recipe}: {recipe.note}".rstrip(": "))
     print(f"{paper.title} ({paper.year})" + (f", {paper.link}" if paper.link else ""))
     print(f"task {entry.name}, data {recipe.task.describe_data()}")
+    if recipe.name in RECIPES:
+        print(f"cost of its training: {cost(recipe).sentence()}")
     if recipe.published:
         print(f"published: {recipe.published}")
     width = max(len(f"{name}={each.value}") for name, each in settings.items() if len(f"{each.value}") < 30)
