@@ -18,7 +18,7 @@ from PIL import Image
 from regard.base import write_atomically
 from regard.datasets.digits import digits
 from regard.datasets.shapes import shapes
-from regard.recipes import RECIPES, build_task
+from regard.recipes import RECIPES, build_task, change
 
 FOLDER = Path(__file__).parents[1] / "src" / "regard" / "datasets" / "samples"
 SEED = 7
@@ -37,12 +37,19 @@ def main() -> None:
     words = build_task(RECIPES["scene_text/rendered_small"]()).held_out("rendered")
     number = next(row for row, text in enumerate(words.texts) if 6 <= len(text) <= 9)
     write("word.png", np.asarray(words.images[number, 0]))
+    numbers = build_task(change(RECIPES["scene_text/smoke"](), ["task.longest=4", "task.width=48"])).held_out(
+        "rendered"
+    )
+    of_four = next(row for row, text in enumerate(numbers.texts) if len(text) == 4)
+    write("number.png", np.asarray(numbers.images[of_four, 0]))
     torch.manual_seed(SEED)
     sign = build_task(RECIPES["scene_text/signs"]()).splits["test"].images[0, 0]
     write("sign.png", (sign * 255).round().to(torch.uint8).numpy())
     write("landscape.jpg", landscape())
     print(*(f"{path.name}: {path.stat().st_size:,} bytes" for path in sorted(FOLDER.glob("*.??g"))), sep="\n")
-    print(f"the word is {words.texts[number]!r}, the digit in clutter {int(canvas.labels[10])}, {made.captions[0][0]!r}")
+    print(
+        f"the word is {words.texts[number]!r}, the digit in clutter {int(canvas.labels[10])}, {made.captions[0][0]!r}"
+    )
 
 
 def write(name: str, pixels: NDArray[np.uint8]) -> None:

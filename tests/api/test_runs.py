@@ -24,7 +24,7 @@ KEYS = "I lost my keys."
 
 def test_the_facade_has_it(shipped: api.Model) -> None:
     assert regard.load is api.load
-    assert set(api.shipped()) == {"tatoeba-en-fr"}
+    assert "tatoeba-en-fr" in api.shipped()
     assert (shipped.name, shipped.recipe.paper, shipped.num_parameters) == ("tatoeba-en-fr", "transformer", 7320576)
     assert not shipped.module.training
 

@@ -15,6 +15,7 @@ SAMPLES = {
     "clutter.png": "a handwritten digit among pieces of others, 60×60",
     "shapes.png": "two painted shapes, 56×56",
     "word.png": "a rendered word",
+    "number.png": "a rendered number of four digits, 16×48",
     "sign.png": "a rendered sign with several words",
     "landscape.jpg": "a painted landscape, as large as a small photograph",
 }
