@@ -5,8 +5,8 @@
 
 A table stands between `<!-- ledger: recipe, recipe -->` and `<!-- end -->`; `all` stands for every recipe that has
 results. Variants of a recipe (results/RECIPE@VARIANT.json) follow it. README has a short one,
-`<!-- lines: recipe, recipe -->`: the lines of `regard list`. docs/zoo.md has what trainings cost, `<!-- costs: all -->`,
-and the models that ship, `<!-- models: all -->`.
+`<!-- lines: recipe, recipe -->`: the lines of `regard list`. docs/zoo.md has what trainings cost,
+`<!-- costs: all -->`, and the models that ship, `<!-- models: all -->`.
 """
 
 import argparse

@@ -29,8 +29,9 @@ def report(
     """One self-contained HTML page for several runs of one task: figures, curves, examples and their explanations.
 
     Without a `split` each run is shown on its usual test set. Figures that are in the run folders are read; a run
-    without them is evaluated first. Apart from that only the examples are predicted. `explained_by` is a model whose predictions for the same inputs are shown and explained
-    beside the runs, which are then shown without explanations. `progress` hears what is done of how much.
+    without them is evaluated first. Apart from that only the examples are predicted. `explained_by` is a model whose
+    predictions for the same inputs are shown and explained beside the runs, which are then shown without explanations.
+    `progress` hears what is done of how much.
     """
     if samples < 0:
         raise ConfigError("samples", got=samples, expected="0 or more")
