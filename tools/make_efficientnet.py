@@ -8,7 +8,6 @@ out.
 """
 
 import argparse
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -69,4 +68,4 @@ def measure(paths: list[Path]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

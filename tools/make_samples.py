@@ -7,7 +7,6 @@ the digits. The same library paints the same pictures; JPEG and PNG writers may 
 """
 
 import io
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -96,8 +95,9 @@ def landscape(height: int = 240, width: int = 320) -> NDArray[np.uint8]:
         leaves = np.array([44.0, 92.0, 40.0]) + 18 * np.sin(across * 0.9)[..., None] * np.cos(down * 0.7)[..., None]
         image = np.where(crown[..., None], leaves, image)
     image += draw.normal(0, 4, (height, width, 1))
-    return np.clip(image, 0, 255).astype(np.uint8)
+    painted: NDArray[np.uint8] = np.clip(image, 0, 255).astype(np.uint8)
+    return painted
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

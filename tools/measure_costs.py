@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 OUTPUT = Path(__file__).parents[1] / "src" / "regard" / "recipes" / "costs.json"
-WARM, MOST, ENOUGH = 2, 30, 6.0  # updates that are not timed; updates that are, at most; seconds that are enough
+WARM, MOST, ENOUGH = 2, 30, 3.0  # updates that are not timed; updates that are, at most; seconds that are enough
 
 
 class EnoughError(Exception):

@@ -13,7 +13,6 @@ import json
 import os
 import shlex
 import shutil
-import sys
 import tempfile
 import tomllib
 from collections.abc import Mapping
@@ -207,4 +206,4 @@ PAGES = {"cho": "encoder_decoder"}  # papers whose page has another name
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -369,10 +369,8 @@ class Translation(StoredTask):
 
     def text(self, split: str) -> ParallelText:
         """The pairs of a split, or of a test set such as "newstest2014", in the languages that it has."""
-        other = test_set(split)
-        if other is not None:
-            text: ParallelText = other.read(split=split, source=self.config.source, target=self.config.target)
-            return text
+        if other := test_set(split):
+            return other.read(split=split, source=self.config.source, target=self.config.target)  # type: ignore
         return self.splits[checked_split(split, [*self.splits, "newstest2014"])]
 
     def _encoded(self, split: str) -> Iterator[Pair]:
