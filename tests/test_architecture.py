@@ -213,7 +213,7 @@ def test_command_line_is_frozen() -> None:
         "read": ["--beam", "--device", "--draw", "--finder", "--help", "--json", "--nbest", "--set"],
         "report": ["--help", "--out", "--samples", "--source", "--split", "--target"],
         "export": ["--help", "--out", "--to"],
-        "list": ["--help", "--json"],
+        "list": ["--help", "--json", "--models"],
         "show": ["--help", "--json"],
         "predict": ["--concepts", "--device", "--draw", "--help", "--json", "--set"],
         "info": ["--help"],

@@ -5,7 +5,8 @@
 
 A table stands between `<!-- ledger: recipe, recipe -->` and `<!-- end -->`; `all` stands for every recipe that has
 results. Variants of a recipe (results/RECIPE@VARIANT.json) follow it. README has a short one,
-`<!-- lines: recipe, recipe -->`: the lines of `regard list`.
+`<!-- lines: recipe, recipe -->`: the lines of `regard list`. docs/zoo.md has what trainings cost,
+`<!-- costs: all -->`, and the models that ship, `<!-- models: all -->`.
 """
 
 import argparse
@@ -14,16 +15,19 @@ import sys
 from pathlib import Path
 
 from regard.base import write_atomically
-from regard.recipes import RECIPES, overview, table
+from regard.recipes import RECIPES, find_recipe, overview, table
+from regard.recipes.costs import cost, machine
 from regard.recipes.ledger import variants
+from regard.recipes.zoo import zoo
 
 ROOT = Path(__file__).parents[1]
-BLOCK = re.compile(r"(<!-- (?P<kind>ledger|lines): (?P<names>.*?) -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (?P<kind>ledger|lines|costs|models): (?P<names>.*?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def pages() -> list[Path]:
     """Documents that may hold tables."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs" / "papers").glob("*.md")), ROOT / "docs" / "reproduction.md"]
+    return [ROOT / "README.md", *sorted((ROOT / "docs" / "papers").glob("*.md")), ROOT / "docs" / "reproduction.md",
+            ROOT / "docs" / "zoo.md"]  # fmt: skip
 
 
 def rewritten(text: str) -> str:
@@ -33,6 +37,10 @@ def rewritten(text: str) -> str:
 
 def made(kind: str, names: str) -> str:
     """The table of these recipes: all that was run, or their lines in `regard list`."""
+    if kind == "models":
+        return models()
+    if kind == "costs":
+        return costs()
     chosen = [name.strip() for name in names.split(",")]
     if chosen == ["all"]:  # the pages of the papers name those without results too
         chosen = [name for name in RECIPES if variants(name)]
@@ -42,6 +50,30 @@ def made(kind: str, names: str) -> str:
     if kind == "lines":
         return overview(recipes)
     return table(recipes)
+
+
+def models() -> str:
+    """A row for each model that ships."""
+    rows = ["| model | what it does | figure | MB | learnt from |", "|---|---|---|---|---|"]
+    for model in zoo():
+        card = f"../src/regard/recipes/shipped/{model.name}/card.md"
+        learnt = model.licence.partition("; ")[2]
+        rows.append(
+            f"| [`{model.name}`]({card}) | {model.does} | {model.figure} (`{model.split}`) "
+            f"| {model.num_bytes / 1e6:.2g} | {learnt} |"
+        )
+    return "\n".join(rows)
+
+
+def costs() -> str:
+    """A row for each recipe that was measured, or run on a GPU."""
+    rows = ["| recipe | CPU, one thread | memory | GPU | data |", "|---|---|---|---|---|"]
+    for name in RECIPES:
+        paid = cost(find_recipe(name, RECIPES))
+        if paid.cpu_text or paid.gpu_text:
+            cells = [cell or "–" for cell in (paid.cpu_text, paid.memory_text, paid.gpu_text)]
+            rows.append(f"| `{name}` | {' | '.join(cells)} | {paid.data} |")
+    return "\n".join([*rows, "", f"Measured on {machine()}: `python tools/measure_costs.py`."])
 
 
 def main() -> int:

@@ -24,7 +24,7 @@ KEYS = "I lost my keys."
 
 def test_the_facade_has_it(shipped: api.Model) -> None:
     assert regard.load is api.load
-    assert set(api.shipped()) == {"tatoeba-en-fr"}
+    assert "tatoeba-en-fr" in api.shipped()
     assert (shipped.name, shipped.recipe.paper, shipped.num_parameters) == ("tatoeba-en-fr", "transformer", 7320576)
     assert not shipped.module.training
 
@@ -252,7 +252,7 @@ def test_results_of_what_ships_are_not_written(shipped: api.Model) -> None:
     assert found["figures"]["tokenized_bleu"] == pytest.approx(100)
     assert not (shipped.folder / "result_test.json").exists()
     assert not api.is_writable(Path(os.path.relpath(shipped.folder)))
-    assert api.first_test(model) == "test"
+    assert api.first_test(model) == "tatoeba_small"  # the package holds it; nobody must bring the whole test split
 
 
 @pytest.mark.parametrize("kind", [str, Path])

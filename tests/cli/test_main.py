@@ -24,6 +24,7 @@ GO_ON = "Try: go on with it by --resume, or choose another folder by --out."
 ELSEWHERE = "Try: choose another folder by --out."
 RESTORE = "Try: restore it, or train anew."
 BRING = "Try: put the file (147,123 bytes, sha256 639cabed16968950ba756e1306c3d5a25415cd4ec86dfaa13adf4aebf8f1fa54) at"
+TRAIN_ONE = "Try: train one, or load one of `regard list --models`."
 TRAIN = "train bahdanau/plain_en_fr --source a.en --target a.fr --out new --set {sizes}"
 SETTINGS, SEARCH = (", ".join(field.name for field in fields(kind)) for kind in (Train, Search))
 CHARS = 24  # of a.en, and four specials
@@ -50,7 +51,7 @@ MISTAKES = {  # a command, and what it says; {here} is the folder where it runs
     f"{TRAIN} train.stepz=3": f"unknown setting 'train.stepz'; known: {SETTINGS}. Did you mean 'steps'?",
     f"{TRAIN} trian.steps=3": "unknown setting 'trian'; known: "
     "paper, model, task, train, note, published, start, name. Did you mean 'train'?",
-    f"{TRAIN} start=nowhere": "there is no run nowhere: got no such folder. Try: train one, or load tatoeba-en-fr.",
+    f"{TRAIN} start=nowhere": f"there is no run nowhere: got no such folder. {TRAIN_ONE}",
     f"{TRAIN} train.steps=many": "train.steps: got 'many'; expected a whole number",
     f"{TRAIN} train.steps": "a setting: got 'train.steps'; expected name=value, such as train.steps=500",
     f"{TRAIN} train.steps=0": "train.steps: got 0; expected 1 or more",
@@ -98,7 +99,7 @@ MISTAKES = {  # a command, and what it says; {here} is the folder where it runs
     "encoder.forwards.weight_ih_l0: got [24, 8]; expected [27, 8]. Try: load them with their own recipe.",
     f"{TRAIN} --out a.en": f"a.en cannot be written: got a.en, which is a file. {ELSEWHERE}",
     f"{TRAIN} --out a.en/new": f"a.en/new cannot be written: got {{here}}/a.en, which is a file. {ELSEWHERE}",
-    "translate nothing hello": "there is no run nothing: got no such folder. Try: train one, or load tatoeba-en-fr.",
+    "translate nothing hello": f"there is no run nothing: got no such folder. {TRAIN_ONE}",
     "translate tatoeba_en_fr hello": "there is no run tatoeba_en_fr: got no such folder. Did you mean 'tatoeba-en-fr'?",
     "translate folder hello": "folder is no run: got no recipe.json in it; "
     "expected a folder that `regard train` has made",
@@ -154,7 +155,7 @@ MISTAKES = {  # a command, and what it says; {here} is the folder where it runs
     "Did you mean 'test'?",
     "report run --samples -1": "samples: got -1; expected 0 or more",
     "report run --out folder": "folder is a folder. Try: name a file: folder/report.html.",
-    "report run nothing": "there is no run nothing: got no such folder. Try: train one, or load tatoeba-en-fr.",
+    "report run nothing": f"there is no run nothing: got no such folder. {TRAIN_ONE}",
     "report spoilt": "spoilt/result_test.json cannot be read: got Expecting value: line 1 column 1 (char 0). "
     "Try: delete it: the run is then evaluated again.",
     "evaluate run --target a.fr": "--target needs --source. Try: give both, as in the training.",

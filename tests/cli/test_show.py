@@ -68,3 +68,18 @@ def test_a_run_and_the_model_that_ships(trained: Path, capsys: pytest.CaptureFix
     assert "task.corpus=files" in capsys.readouterr().out
     assert main(["show", "tatoeba-en-fr"]) == 0
     assert "task translation, data tatoeba en→fr" in capsys.readouterr().out
+    assert main(["show", "babi-stories"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("babi-stories answers questions")
+    assert "error, mean over tasks, % 0.00 on test: regard evaluate babi-stories" in text
+    assert "licence  Apache-2.0; learnt from bAbI" in text
+
+
+def test_a_name_that_is_almost_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "babi-storys"]) == 2
+    assert "there is no recipe 'babi-storys'. Did you mean 'babi-stories'?" in capsys.readouterr().err
+
+
+def test_what_a_recipe_costs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "ram/mini"]) == 0
+    assert "cost of its training: ≈ " in capsys.readouterr().out

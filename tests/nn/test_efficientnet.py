@@ -11,6 +11,7 @@ from regard.base import ConfigError, RegardError, ShapeError
 from regard.nn.efficientnet import (
     STAGES,
     TOP,
+    WEIGHTS,
     Backbone,
     EfficientNetLite0,
     Encoder,
@@ -20,6 +21,7 @@ from regard.nn.efficientnet import (
     efficientnet_lite0,
     load_published,
     normalised,
+    published_weights,
 )
 
 
@@ -100,6 +102,31 @@ def test_published_weights_are_read(tmp_path: Path) -> None:
     middle = EfficientNetLite0(3).eval()  # only what it has
     load_published(middle, tmp_path / "lite0.pth")
     assert torch.equal(middle.blocks[2].project.weight, model.blocks[2].project.weight)  # type: ignore[union-attr]
+
+
+def test_the_package_has_weights_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("REGARD_DATA", raising=False)
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
+    path = published_weights()
+    assert path.suffix == ".safetensors"
+    model = EfficientNetLite0(4).eval()
+    load_published(model, path)
+    assert all(parameter.dtype == torch.float32 for parameter in model.parameters())
+    assert all(bool(tensor.isfinite().all()) for tensor in model.state_dict().values())
+    with torch.no_grad():
+        first, second = model(torch.zeros(1, 3, 64, 64)), model(torch.rand(1, 3, 64, 64))
+    assert 0.1 < float(second.std()) < 100
+    assert not torch.allclose(first, second)
+    with pytest.raises(RegardError, match="another network: got no classifier"):
+        load_published(EfficientNetLite0(classes=1000), path)
+
+
+def test_the_published_file_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / WEIGHTS.name).parent.mkdir()
+    (tmp_path / WEIGHTS.name).write_bytes(b"cut off")
+    monkeypatch.setenv("REGARD_DATA", str(tmp_path))
+    with pytest.raises(RegardError, match="has the wrong size"):  # it is not passed over in silence
+        published_weights()
 
 
 def test_other_weights_are_refused(tmp_path: Path) -> None:

@@ -20,11 +20,11 @@ from regard.api.runs import (
     is_writable,
     load,
     result,
-    shipped,
     train,
     write_result,
 )
 from regard.api.signs import ReadSign, read_sign
+from regard.recipes.zoo import shipped, zoo
 
 __all__ = [
     "Model",
@@ -54,4 +54,5 @@ __all__ = [
     "train",
     "verb_of",
     "write_result",
+    "zoo",
 ]

@@ -6,7 +6,7 @@ from typing import Any
 from regard.api.examples import chosen, examples, overviews
 from regard.api.model import Model
 from regard.api.pictures import charts
-from regard.api.runs import ENVIRONMENT, count_of, result
+from regard.api.runs import ENVIRONMENT, count_of, first_test, result
 from regard.base import ConfigError, RegardError, check_installed, read_json
 from regard.models import MODELS
 from regard.tasks import Display, Example, Progress
@@ -19,7 +19,7 @@ DETAILED = 3  # examples whose layers and heads are shown too
 def report(
     runs: Sequence[Model],
     *,
-    split: str = "test",
+    split: str | None = "test",
     samples: int = 8,
     title: str = "",
     intro: str = "",
@@ -28,9 +28,10 @@ def report(
 ) -> str:
     """One self-contained HTML page for several runs of one task: figures, curves, examples and their explanations.
 
-    Figures that are in the run folders are read; a run without them is evaluated first. Apart from that only the
-    examples are predicted. `explained_by` is a model whose predictions for the same inputs are shown and explained
-    beside the runs, which are then shown without explanations. `progress` hears what is done of how much.
+    Without a `split` each run is shown on its usual test set. Figures that are in the run folders are read; a run
+    without them is evaluated first. Apart from that only the examples are predicted. `explained_by` is a model whose
+    predictions for the same inputs are shown and explained beside the runs, which are then shown without explanations.
+    `progress` hears what is done of how much.
     """
     if samples < 0:
         raise ConfigError("samples", got=samples, expected="0 or more")
@@ -43,7 +44,7 @@ def report(
     display = runs[0].entry.display
     names = _distinct([run.name for run in [*runs, *([] if explained_by is None else [explained_by])]])
     views = [
-        _view(model, name, split, samples, explained_by is None, _named(name, progress))
+        _view(model, name, split or first_test(model), samples, explained_by is None, _named(name, progress))
         for model, name in zip(runs, names, strict=False)
     ]
     if explained_by is not None:

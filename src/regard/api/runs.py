@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from regard.api.model import Model
 from regard.base import ConfigError, RegardError, did_you_mean, environment, followed, read_json, write_atomically
 from regard.recipes import Recipe, build_model, build_task, load_recipe, load_task, save_recipe, with_files
 from regard.recipes.signing import paths
+from regard.recipes.zoo import card_of, shipped
 from regard.tasks import Display, Evaluation, Point, Progress
 from regard.train import (
     Trainer,
@@ -34,14 +34,8 @@ from regard.train.trainer import CHECKPOINTS, FINAL, Watch
 ENVIRONMENT = "environment.json"  # in a run folder
 
 
-def shipped() -> dict[str, Path]:
-    """Models inside the package, by name."""
-    folder = Path(str(files("regard") / "recipes" / "shipped"))
-    return {path.name: path for path in sorted(folder.glob("*")) if (path / "recipe.json").exists()}
-
-
 def load(run: str | Path, *, device: str = "auto", source: str | None = None, target: str | None = None) -> Model:
-    """The model of a run folder, or one that ships with the package ("tatoeba-en-fr").
+    """The model of a run folder, or one that ships with the package, such as "tatoeba-en-fr"; see `zoo`.
 
     A run that has not ended gives its last checkpoint. `source` and `target` name the files that a run was trained on,
     where they are to be read: paths in a recipe.json that was not written on this machine are not followed.
@@ -138,8 +132,8 @@ def chart_points(model: Model, details: Mapping[str, Any]) -> dict[str, list[Poi
 
 
 def first_test(model: Model) -> str:
-    """The usual test set of a run's data: "test", "test2016", …"""
-    name: str = next(iter(model.task.tests))
+    """The usual test set of a run's data: "test", "test2016", …; of a model that ships one that the package holds."""
+    name: str = card_of(model.folder).get("split") or next(iter(model.task.tests))
     return name
 
 
@@ -165,7 +159,7 @@ def _find(run: str | Path) -> Path:
         folder = shipped()[str(run)]
     if not folder.is_dir():
         names = [*shipped(), *(str(path) for path in Path("runs").glob("*"))]
-        cure = did_you_mean(str(run), names) or f"train one, or load {' or '.join(shipped()) or 'another'}"
+        cure = did_you_mean(str(run), names) or "train one, or load one of `regard list --models`"
         raise RegardError(f"there is no run {run}", got="no such folder", cure=cure)
     return folder
 

@@ -13,7 +13,7 @@ def add(command: argparse.ArgumentParser) -> None:
     """The flags of the command."""
     command.add_argument("runs", nargs="+", metavar="run")
     command.add_argument("--out", default="report.html", metavar="FILE", help="the page (default: report.html)")
-    command.add_argument("--split", help="which test set (default: the first)")
+    command.add_argument("--split", help="which test set (default: the usual one of each run)")
     command.add_argument("--samples", type=int, default=8, help="sentences or pictures to show (default: 8)")
     add_files(command)
 
@@ -26,7 +26,6 @@ def run(asked: argparse.Namespace) -> None:
     from regard.cli.progress import Counter
 
     runs = [api.load(run, source=asked.source, target=asked.target) for run in asked.runs]
-    split = asked.split or api.first_test(runs[0])
     with Counter("report") as progress:
-        page = api.report(runs, split=split, samples=asked.samples, progress=progress)
+        page = api.report(runs, split=asked.split, samples=asked.samples, progress=progress)
     print(write_atomically(asked.out, page).resolve())

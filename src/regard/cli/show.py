@@ -20,9 +20,12 @@ def run(asked: argparse.Namespace) -> None:
     from regard.base.meanings import described
     from regard.models import MODELS
     from regard.recipes import RECIPES, find_recipe, load_recipe
+    from regard.recipes.costs import cost
+    from regard.recipes.zoo import card_of
 
     folder = shipped().get(asked.recipe, Path(asked.recipe))
-    recipe = load_recipe(folder) if (folder / "recipe.json").exists() else find_recipe(asked.recipe, RECIPES)
+    is_run = (folder / "recipe.json").exists()
+    recipe = load_recipe(folder) if is_run else find_recipe(asked.recipe, RECIPES, besides=shipped())
     paper, entry = MODELS[recipe.paper], recipe.entry
     sections: dict[str, Any] = {"model": recipe.model, "task": recipe.task, "train": recipe.train}
     settings = {f"{name}.{each.name}": each for name, config in sections.items() for each in described(config)}
@@ -30,9 +33,13 @@ def run(asked: argparse.Namespace) -> None:
         print(json.dumps({name: {"value": each.value, "default": each.default, "meaning": each.meaning}
                           for name, each in settings.items()}, indent=1, ensure_ascii=False))  # fmt: skip
         return
+    if card := card_of(folder):
+        _tell_card(asked.recipe, card, folder, entry.display.figure(card["figure"]))
     print(f"{recipe.name or asked.recipe}: {recipe.note}".rstrip(": "))
     print(f"{paper.title} ({paper.year})" + (f", {paper.link}" if paper.link else ""))
     print(f"task {entry.name}, data {recipe.task.describe_data()}")
+    if recipe.name in RECIPES:
+        print(f"cost of its training: {cost(recipe).sentence()}")
     if recipe.published:
         print(f"published: {recipe.published}")
     width = max(len(f"{name}={each.value}") for name, each in settings.items() if len(f"{each.value}") < 30)
@@ -48,3 +55,20 @@ def run(asked: argparse.Namespace) -> None:
         print(f"\npredictions: changed by `regard evaluate RUN --set NAME=VALUE`, or in `{call}`\n")
     for each in predicting:
         print(f"  {f'{each.name}={each.value}':{width}}  {each.meaning}".rstrip())
+
+
+def _tell_card(name: str, card: dict[str, Any], folder: Path, figure: Any) -> None:
+    """What a model that ships does, before its settings."""
+    size = (folder / "model.safetensors").stat().st_size / 1e6
+    print(f"{name} {card['does']}; it ships with the package.\n")
+    rows = {
+        "figure": f"{figure.label} {card['value']:.{figure.decimals}f} on {card['split']}: regard evaluate {name}",
+        "trained": card["trained"],
+        "weights": f"{size:.1f} MB, stored as {card['stored']}, computed in float32",
+        "licence": card["licence"],
+        "try": card["example"],
+        "card": str(folder / "card.md"),
+    }
+    for label, text in rows.items():
+        print(f"  {label:8} {text}")
+    print()

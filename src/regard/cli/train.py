@@ -2,7 +2,9 @@
 
 import argparse
 import shlex
+import sys
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,8 @@ def run(asked: argparse.Namespace) -> None:
         fitted = api.fit_device(recipe, world)
         saved = checkpoints(folder / "checkpoints") if asked.resume else []
         steps, warmup = recipe.train.steps, recipe.train.warmup
+        if world.is_first:
+            _tell_cost(recipe, asked)
         if world.is_first and warmup >= steps:
             print(f"train.warmup={warmup} does not end before train.steps={steps}: the rate stays below train.lr")
         unit = recipe.entry.display.unit
@@ -84,6 +88,18 @@ def _show(model: Any, folder: Path) -> None:
     if drawn:
         print("\nPictures:", *drawn, sep="\n  ")
     print(f"\nnext: regard report {folder}, or regard {api.verb_of(model.entry)} {folder} {model.entry.example}")
+
+
+def _tell_cost(recipe: Any, asked: argparse.Namespace) -> None:
+    """Says what it will take, beside the progress, for the recipe as it stands and as many updates as are asked for."""
+    from regard.recipes import RECIPES, find_recipe
+    from regard.recipes.costs import cost
+
+    changed = asked.source or any(not setting.startswith("train.") for setting in asked.settings)
+    as_it_stands = ", as it stands" if changed else ""
+    menu = find_recipe(asked.recipe, RECIPES)
+    told = cost(replace(menu, train=replace(menu.train, steps=recipe.train.steps, seconds=recipe.train.seconds)))
+    print(f"{asked.recipe}{as_it_stands}: {told.sentence()}", file=sys.stderr)
 
 
 def _stopped(asked: argparse.Namespace, folder: Path) -> str:

@@ -60,6 +60,11 @@ def find(source: Source, *, progress: Progress | None = None) -> Path:
     return _checked(path, source)
 
 
+def is_here(source: Source) -> bool:
+    """Whether the file is below `REGARD_DATA` or in the cache already; `find` then checks it and fetches nothing."""
+    return _given(source) is not None or (cache_folder() / source.name).exists()
+
+
 def cache_folder() -> Path:
     """Where fetched files are kept: `REGARD_CACHE`, else `regard` in the user's cache folder."""
     if chosen := os.environ.get("REGARD_CACHE"):

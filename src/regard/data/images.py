@@ -16,6 +16,7 @@ from numpy import ndarray
 
 from regard.base import ConfigError, RegardError, ShapeError, first_line, require
 from regard.data.parallel import DataError
+from regard.data.samples import PREFIX, sample
 
 MAX_PIXELS = 64_000_000  # a picture with more is refused: a small file may claim to be a huge picture
 MAX_BYTES = 2**28  # of a file; /dev/zero has no end
@@ -50,11 +51,13 @@ def read_image(
     """A picture from a path, from bytes or from an open file, as red, green and blue [h w 3].
 
     One of more than `max_pixels` is refused; one of more than `enough_pixels` comes back smaller, its sides divided by
-    the same number. `name` is what errors call it.
+    the same number. `name` is what errors call it. "sample:digit.png" and others are in the package.
     """
     if min(max_pixels, enough_pixels) < 1:
         raise ConfigError("read_image pixels", got=min(max_pixels, enough_pixels), expected="1 or more")
     pillow = require("PIL.Image", extra="vision")
+    if isinstance(source, str) and source.startswith(PREFIX):
+        source = sample(source)
     content, name = _content(source, name)
     if not content:
         raise DataError(f"{name}: the picture is empty", got="0 bytes", expected="a PNG, JPEG, WebP, … file")

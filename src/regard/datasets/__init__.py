@@ -32,6 +32,7 @@ from regard.datasets import (
     svhn,
     tatoeba,
     tatoeba_plain,
+    tatoeba_small,
     tinyshakespeare,
     toy_reviews,
     two_actors,
@@ -45,6 +46,7 @@ from regard.datasets.dataset import Dataset, choose, of_kind
 DATASETS: dict[str, Dataset] = {
     "tatoeba_plain": tatoeba_plain.DATASET,
     "tatoeba": tatoeba.DATASET,
+    "tatoeba_small": tatoeba_small.DATASET,
     "multi30k": multi30k.DATASET,
     "europarl": europarl.DATASET,
     "newstest": newstest.DATASET,

@@ -6,15 +6,19 @@ normalisation are fixed it is part of the convolution before it, in training too
 """
 
 from collections.abc import Callable, Sequence
+from importlib.resources import files
 from os import PathLike
+from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from regard.base import ConfigError, RegardError, ShapeError
+from regard.data.download import find, is_here
 from regard.data.sources import Source
 
 STAGES = (  # expansion, channels, blocks, stride, kernel
@@ -35,6 +39,7 @@ WEIGHTS = Source(  # as published; no address has these very bytes
     num_bytes=18_826_032,
     licence="Apache-2.0",
 )
+EMBEDDED = "recipes/shipped/efficientnet-lite0/weights.safetensors"  # the same in half precision, in the package
 _MEAN, _SCALE = 127 / 255, 128 / 255  # of the lite series
 
 
@@ -251,10 +256,23 @@ def efficientnet_lite0(
     return backbone
 
 
+def published_weights() -> Path:
+    """Weights that are there: the published file below `REGARD_DATA` or in the cache, else those of the package.
+
+    >>> published_weights().exists()
+    True
+    """
+    return find(WEIGHTS) if is_here(WEIGHTS) else Path(str(files("regard"))) / EMBEDDED
+
+
 def load_published(module: EfficientNetLite0, path: str | PathLike[str]) -> None:
-    """Weights from a state dict with the names of EfficientNet-PyTorch; what lies above the stage is left out."""
+    """Weights from a state dict with the names of EfficientNet-PyTorch; what lies above the stage is left out.
+
+    The file is one that torch or safetensors has written; numbers in half precision become those of the module.
+    """
     try:
-        stored = torch.load(path, map_location="cpu", weights_only=True)
+        whole = load_file(path) if str(path).endswith(".safetensors") else None
+        stored = torch.load(path, map_location="cpu", weights_only=True) if whole is None else whole
         renamed = {_renamed(name): tensor for name, tensor in stored.items()}
     except Exception as error:  # pickle knows no one error for a broken file
         got = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from regard.data import Canvas
 from regard.models import dram_pairs, dram_svhn
-from regard.recipes.ram import PAIRS, TRAIN
+from regard.recipes.ram import PAIRS, SMALL, TRAIN
 from regard.recipes.recipe import Recipe
 from regard.tasks import ClassificationConfig
 
@@ -18,6 +18,17 @@ def pairs() -> Recipe:
         train=PAIRS,
         note="two digits on 100×100, which ones",
         published="5 (the paper; without context 7, RAM 9)",
+    )
+
+
+def small() -> Recipe:
+    """Which two embedded digits are on 60×60? Minutes on two CPU cores."""
+    return Recipe(
+        paper="dram",
+        model=replace(dram_pairs(), glimpses=4, size=12, scales=2, filters=(8, 8, 16), glimpse_dim=128, hidden_dim=128),
+        task=ClassificationConfig("digits", Canvas(60, digits=2, target="pair"), batch_size=64),
+        train=SMALL,
+        note="two small digits on 60×60, which ones, on a CPU",
     )
 
 

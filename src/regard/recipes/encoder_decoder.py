@@ -14,6 +14,18 @@ def plain_en_fr() -> Recipe:
     return replace(twin, paper="cho", model=model)
 
 
+def small_en_fr() -> Recipe:
+    """The twin without attention of `bahdanau/small_en_fr`."""
+    return replace(plain_en_fr(), train=bahdanau.small_en_fr().train, note=bahdanau.small_en_fr().note)
+
+
+def tatoeba_en_fr() -> Recipe:
+    """The twin without attention of `bahdanau/tatoeba_en_fr`, of the same size; it ships too."""
+    twin = bahdanau.tatoeba_en_fr()
+    model = ChoConfig(0, 0, embed_dim=192, hidden_dim=340, maxout_dim=192, dropout=0.2)
+    return replace(twin, paper="cho", model=model)
+
+
 def multi30k_de_en() -> Recipe:
     """Cho's model: the source in one vector."""
     twin = bahdanau.multi30k_de_en()

@@ -19,6 +19,14 @@ def _recipe(**model: object) -> Recipe:
     )
 
 
+def small_en_fr() -> Recipe:
+    """Local attention on the embedded corpus, in minutes on two CPU cores."""
+    model = LuongConfig(
+        0, 0, embed_dim=128, hidden_dim=192, layers=1, align="local_predictive", window=4, published_start=False
+    )
+    return replace(bahdanau.small_en_fr(), paper="luong", model=model)
+
+
 def dot() -> Recipe:
     """Global attention, h_t · h̄_s."""
     return _recipe(score="dot")

@@ -2,7 +2,12 @@
 
 from regard.models import NonLocalConfig
 from regard.recipes.recipe import Recipe
-from regard.recipes.senet import CIFAR10, TRAIN
+from regard.recipes.senet import CIFAR10, DIGITS, SMALL, TRAIN
+
+
+def small() -> Recipe:
+    """ResNet-8 with one non-local block on embedded digits: minutes on two CPU cores."""
+    return Recipe("nonlocal", NonLocalConfig(depth=8), DIGITS, SMALL, "ResNet-8 with a non-local block, on a CPU", "")
 
 
 def cifar10() -> Recipe:

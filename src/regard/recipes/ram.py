@@ -22,17 +22,34 @@ TURNED: dict[str, Any] = {"turn": 8.0, "stretch": 0.08}
 SHAKEN: dict[str, Any] = {"turn": 15.0, "stretch": 0.15, "crop": 28, "pad": 2}  # without it 28×28 is learnt by heart
 
 
+MINI = RAMConfig(glimpses=4, size=8, scales=2, core="lstm", location_rate=0.1)
+SMALL = Train(
+    steps=600, lr=3e-3, schedule="cosine", log_every=100, evaluate_every=300, save_every=300, keep=1
+)  # fmt: skip
+
+
 def mini() -> Recipe:
     """Embedded digits, on two CPU cores, in half a minute."""
     return Recipe(
         paper="ram",
-        model=RAMConfig(glimpses=4, size=8, scales=2, core="lstm", location_rate=0.1),
+        model=MINI,
         task=ClassificationConfig("digits", batch_size=64),
         train=Train(
             steps=350, lr=3e-3, schedule="cosine", log_every=50, evaluate_every=175, save_every=175, keep=1
         ),
         note="1,797 small digits, on a CPU",
     )  # fmt: skip
+
+
+def digits60() -> Recipe:
+    """A digit somewhere on 60×60 among pieces of others, embedded digits, in the paper's widths; it ships."""
+    return Recipe(
+        paper="ram",
+        model=replace(ram_60(), core="lstm"),
+        task=ClassificationConfig("digits", Canvas(60, clutter=4), batch_size=512, turn=12.0, stretch=0.12),
+        train=replace(SHORT, steps=20_000, evaluate_every=4000),
+        note="1,797 small digits among pieces of others, 60×60, 8 glimpses; ships with the package",
+    )
 
 
 def mnist28() -> Recipe:

@@ -1,7 +1,7 @@
 """A recipe: which model, on which task, trained how. Written into every run folder, so that it explains itself."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -65,10 +65,10 @@ class Recipe:
         return task_of(self.task)
 
 
-def find_recipe(name: str, menu: dict[str, Callable[[], Recipe]]) -> Recipe:
-    """The recipe of this name, or an error that says which name was meant."""
+def find_recipe(name: str, menu: dict[str, Callable[[], Recipe]], *, besides: Iterable[str] = ()) -> Recipe:
+    """The recipe of this name, or an error that says which name was meant; `besides` are names that would do too."""
     if name not in menu:
-        near = did_you_mean(name, menu) or "run `regard list` to see them all"
+        near = did_you_mean(name, [*menu, *besides]) or "run `regard list` to see them all"
         raise ConfigError(f"there is no recipe {name!r}", cure=near)
     return replace(menu[name](), name=name)
 

@@ -17,8 +17,20 @@ TRAIN = Train(  # 60 epochs
 )  # fmt: skip
 
 
+DIGITS = ClassificationConfig("digits", batch_size=32, crop=28, pad=2)
+SMALL = replace(
+    TRAIN, steps=400, lr=0.05, warmup=40, precision="float32", capture=False, log_every=50, evaluate_every=200,
+    save_every=200,
+)  # fmt: skip
 CIFAR10_56 = replace(CIFAR10, erase=16)  # more layers know their pictures by heart otherwise
 TRAIN_56 = replace(TRAIN, steps=21_100, warmup=1760, evaluate_every=3516)  # 120 epochs
+
+
+def small() -> Recipe:
+    """SE-ResNet-8 on embedded digits: minutes on two CPU cores."""
+    return Recipe(
+        "senet", SENetConfig(depth=8, reduction=4, normalised=True), DIGITS, SMALL, "SE-ResNet-8 on a CPU", ""
+    )
 
 
 def cifar10() -> Recipe:

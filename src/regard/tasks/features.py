@@ -24,10 +24,10 @@ from torch import Tensor
 from regard.base import RESTORE, RegardError, check_settings, followed, replacing
 from regard.base.ranges import Pixels, Range, UserPath
 from regard.data.captions import Captions
-from regard.data.download import cache_folder, find
+from regard.data.download import cache_folder
 from regard.data.images import fit_image, read_image
 from regard.nn.checksum import tensors_checksum
-from regard.nn.efficientnet import TOP, WEIGHTS, Backbone, Patches, efficientnet_lite0
+from regard.nn.efficientnet import TOP, Backbone, Patches, efficientnet_lite0, published_weights
 from regard.tasks.task import Progress
 
 FILE = "encoder.safetensors"  # in a run folder
@@ -42,7 +42,7 @@ class EncoderConfig:
     """Which encoder, and what it is shown."""
 
     name: Literal["efficientnet_lite0", "patches"] = "efficientnet_lite0"  # which encoder
-    weights: UserPath | None = None  # a file with weights; None: the published ones
+    weights: UserPath | None = None  # a file with weights; None: the published ones, which are in the package
     stage: Stage = 8  # efficientnet_lite0: 5 is a grid of size / 16 with 112 channels, 8 of size / 32 with 1280
     size: ViewSize = 320  # pixels of the square that it sees
     whole: bool = False  # squeeze the whole picture into the square, instead of cutting out its middle
@@ -86,7 +86,7 @@ class FeatureCache:
     def weights_file(self) -> Path:
         """Where the weights are."""
         if self.config.weights is None:
-            return find(WEIGHTS)
+            return published_weights()
         return Path(followed(self.config.weights, cure=f"restore {FILE} in the run folder"))
 
     @cached_property

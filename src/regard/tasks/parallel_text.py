@@ -14,7 +14,7 @@ from regard.data import (
     read_parallel,
     split_by_source,
 )
-from regard.datasets import DATASETS, choose
+from regard.datasets import DATASETS, Dataset, choose
 
 Splits = dict[str, ParallelText]
 SOURCE, TARGET = "source.json", "target.json"  # the units of both sides, in a run folder
@@ -32,6 +32,12 @@ def read_corpus(corpus: str, source: str, target: str) -> Splits:
     dataset = choose(DATASETS, "parallel text", corpus, setting="task.corpus", besides=(FILES,))
     splits: Splits = dataset.read(source=source, target=target)
     return splits
+
+
+def test_set(split: str) -> Dataset | None:
+    """The parallel text that is there to evaluate on and has a split of this name, such as "newstest2014"."""
+    return next((each for each in DATASETS.values()
+                 if each.kind == "parallel text" and not each.can_train and split in each.splits), None)  # fmt: skip
 
 
 def read_files(source: str | None, target: str | None, on_bad: Literal["error", "drop"]) -> Splits:

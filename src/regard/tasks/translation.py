@@ -1,6 +1,5 @@
 """Translation: parallel text in, BLEU out. Everything between the files of a corpus and a batch is here."""
 
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -42,6 +41,7 @@ from regard.tasks.parallel_text import (
     read_corpus,
     read_files,
     save_units,
+    test_set,
     token_ids,
 )
 from regard.tasks.samples import evenly_by_size
@@ -345,8 +345,9 @@ class Translation(StoredTask):
 
     def references(self, split: str) -> list[list[str]]:
         """Every reference of every sentence of a split."""
-        dataset = None if self._own else DATASETS.get(self.config.corpus)
-        if dataset is not None and dataset.references is not None and split in ("valid", "test"):
+        own = None if self._own or split not in ("valid", "test") else DATASETS.get(self.config.corpus)
+        dataset = test_set(split) or own
+        if dataset is not None and dataset.references is not None:
             return dataset.references(split)
         return [[line] for line in self.text(split).target]
 
@@ -367,10 +368,9 @@ class Translation(StoredTask):
         return bool(self.config.lower) and self.config.units != "words"  # words are lower-cased by their codec
 
     def text(self, split: str) -> ParallelText:
-        """The pairs of a split; "newstest2008" to "newstest2014" are there for the languages that they have."""
-        if re.fullmatch(r"newstest20\d\d", split):  # out of domain, for whoever asks
-            languages = {"source": self.config.source, "target": self.config.target}
-            return DATASETS["newstest"].read(split=split, **languages)  # type: ignore[no-any-return]
+        """The pairs of a split, or of a test set such as "newstest2014", in the languages that it has."""
+        if other := test_set(split):
+            return other.read(split=split, source=self.config.source, target=self.config.target)  # type: ignore
         return self.splits[checked_split(split, [*self.splits, "newstest2014"])]
 
     def _encoded(self, split: str) -> Iterator[Pair]:

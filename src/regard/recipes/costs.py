@@ -1,0 +1,113 @@
+"""What a training costs: time on a CPU and on a GPU, memory, and the files that it needs.
+
+`costs.json` holds seconds of an update with one thread, and memory, which `tools/measure_costs.py` has measured. Times
+on a CPU are estimated from them, and marked by ≈; those on a GPU are of trainings that were run, from the ledger.
+"""
+
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+from regard.base import parse_json
+from regard.datasets import DATASETS
+from regard.recipes.ledger import entry
+from regard.recipes.recipe import Recipe
+
+THERE = "in the package"
+
+
+class Cost(NamedTuple):
+    """What a recipe costs; None is what nobody has measured."""
+
+    seconds: float | None  # of a processor with one thread; two cores are up to twice as fast
+    gpu_minutes: float | None  # of training, in the ledger
+    gpu: str  # its name
+    megabytes: int | None  # of memory, on the CPU
+    data: str  # where its data come from
+
+    @property
+    def cpu_text(self) -> str:
+        """The time on a CPU in words: "≈ 2 min", or "" where nobody has measured it."""
+        return "" if self.seconds is None else f"≈ {duration(self.seconds)}"
+
+    @property
+    def gpu_text(self) -> str:
+        """The time on a GPU in words."""
+        return "" if self.gpu_minutes is None else duration(60 * self.gpu_minutes)
+
+    @property
+    def memory_text(self) -> str:
+        """The memory in words: "0.5 GB"."""
+        return "" if self.megabytes is None else f"{self.megabytes / 1024:.1f} GB"
+
+    def sentence(self) -> str:
+        """All that is known, in a sentence or two."""
+        known = []
+        if self.seconds is not None:
+            known.append(f"{self.cpu_text} on a CPU with one thread, {self.memory_text} of memory")
+        if self.gpu_minutes is not None:
+            known.append(f"{self.gpu_text} on one {self.gpu}")
+        return f"{'; '.join(known) or 'its time was not measured'}; its data are {self.data}"
+
+
+def cost(recipe: Recipe) -> Cost:
+    """What a recipe of the menu costs, with as many updates as it has now."""
+    measured, run = _measured().get(recipe.name), entry(recipe.name)
+    seconds = None if measured is None else measured["prepare"] + recipe.train.steps * measured["step"]
+    limit = recipe.train.seconds
+    if seconds is not None and measured is not None and limit is not None:
+        seconds = min(seconds, measured["prepare"] + limit)
+    gpu, minutes = "", None
+    if run is not None and run["runs"][0]["environment"].get("gpu"):
+        each = [one["minutes_of_training"] for one in run["runs"]]
+        gpu, minutes = run["runs"][0]["environment"]["gpu"], sum(each) / len(each)
+    return Cost(seconds, minutes, gpu, None if measured is None else measured["memory"], _data(recipe))
+
+
+def machine() -> str:
+    """Where the seconds were measured, and when."""
+    content = _content()
+    return f"{content['machine']}, {content['date']}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words, as exact as they deserve.
+
+    >>> duration(41.7), duration(150), duration(7000), duration(400_000)
+    ('40 s', '2.5 min', '2 h', '5 days')
+    """
+    if seconds < 90:
+        return f"{max(1, round(seconds)) if seconds < 10 else 5 * round(seconds / 5)} s"
+    if seconds < 600:
+        return f"{seconds / 60:.1f} min"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 172_800 else f"{seconds / 86_400:.0f} days"
+
+
+def _data(recipe: Recipe) -> str:
+    """Where the data of a recipe come from: inside, fetched once, or to be brought, with their size."""
+    names = [word.strip() for word in recipe.task.data_set().split(",")]
+    names += [str(getattr(recipe.task, "vectors", None))]
+    brought, fetched = [], []
+    for dataset in (DATASETS[name] for name in names if name in DATASETS):
+        size = sum(source.num_bytes for source in dataset.sources.values()) / 1e6
+        if dataset.access == "bring":
+            brought.append(f"{dataset.name}, {size:,.0f} MB")
+        elif dataset.access == "download":
+            fetched.append(f"{dataset.name}, {size:,.0f} MB")
+    told = [f"fetched once ({'; '.join(fetched)})"] * bool(fetched)
+    told += [f"to be brought below REGARD_DATA ({'; '.join(brought)})"] * bool(brought)
+    return " and ".join(told) or THERE
+
+
+@cache
+def _content() -> dict[str, Any]:
+    path = files("regard") / "recipes" / "costs.json"
+    content: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))
+    return content
+
+
+def _measured() -> dict[str, Any]:
+    measured: dict[str, Any] = _content()["recipes"]
+    return measured
