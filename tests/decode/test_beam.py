@@ -453,7 +453,7 @@ def test_candidates_that_go_on_keep_their_order() -> None:
     token = torch.randint(3, (4, 60))
     log_prob = -torch.arange(60.0).expand(4, 60)
     rules = beam.Rules(EOS, 30, 1, 0, 0.0, 0.0, 0, frozenset())
-    live = beam._Candidates(log_prob, torch.arange(60).expand(4, 60), token).unfinished(rules)
+    live = beam.Candidates(log_prob, torch.arange(60).expand(4, 60), token).unfinished(rules)
     for row, places in zip(token.tolist(), live.origin.tolist(), strict=True):
         assert places == [place for place, word in enumerate(row) if word != EOS][:30]
     assert torch.equal(live.log_prob, -live.origin.float())

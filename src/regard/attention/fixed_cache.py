@@ -32,9 +32,7 @@ class FixedCache(NamedTuple):
     length: Tensor  # one number, on the device
 
     @staticmethod
-    def empty(
-        layer: "MultiHead", rows: int, steps: int, length: Tensor, *, like: Tensor
-    ) -> "FixedCache":
+    def empty(layer: "MultiHead", rows: int, steps: int, length: Tensor, *, like: Tensor) -> "FixedCache":
         """Room for `steps` items of `rows` sequences, in the type and on the device of `like`."""
         heads, width = layer.num_key_heads, layer.to_keys.out_features // layer.num_key_heads
         keys = like.new_zeros(rows, heads, steps, width)
@@ -96,5 +94,5 @@ def _relative(position: Relative, query: Tensor, distance: Tensor) -> tuple[Tens
     heads, _, width = position.content.shape
     dtype = torch.promote_types(query.dtype, torch.float32)
     table = sinusoid(distance.to(dtype), position.dim).to(query.dtype)
-    projected = F.linear(table, position.to_keys.weight).unflatten(-1, (heads, width)).transpose(0, 1)
+    projected = F.linear(table, position.to_keys.weight).view(-1, heads, width).transpose(0, 1)
     return query + position.content, product(query + position.place, projected * width**-0.5)

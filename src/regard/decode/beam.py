@@ -120,6 +120,7 @@ class Rules:
         check_settings(self)
 
     def length_penalties(self, lengths: Tensor) -> Tensor:
+        """That of each length."""
         return torch.tensor(
             [length_penalty(length, self.length_penalty) for length in lengths.tolist()], device=lengths.device
         )
@@ -134,6 +135,7 @@ class Candidates(NamedTuple):
 
     @property
     def possible(self) -> Tensor:
+        """Which of them the model allows at all."""
         return self.log_prob > -math.inf
 
     def finished(self, rules: Rules) -> Tensor:
@@ -160,14 +162,17 @@ class Ends(NamedTuple):
 
     @staticmethod
     def none(batch: int, nbest: int, device: torch.device) -> "Ends":
+        """Before the first step there is none."""
         low = torch.full((batch, nbest), -math.inf, device=device)
         zero = torch.zeros(batch, nbest, dtype=torch.long, device=device)
         return Ends(low, low, zero, zero, zero, zero + NONE)
 
     def pick(self, rows: Tensor) -> "Ends":
+        """Those of some sentences."""
         return Ends(*(column[rows] for column in self))
 
     def put(self, rows: Tensor, ends: "Ends") -> "Ends":
+        """With those of some sentences replaced."""
         return Ends(*(column.to(new.dtype).index_copy(0, rows, new) for column, new in zip(self, ends, strict=True)))
 
     def merge(self, new: "Ends") -> "Ends":
@@ -205,9 +210,7 @@ def _repeats(prefixes: Int[Tensor, "n t"], order: int, size: int) -> Bool[Tensor
     ]
 
 
-def _grown(
-    log_prob: Float[Tensor, " n"], log_probs: Float[Tensor, "n v"], sentences: int, rules: Rules
-) -> Candidates:
+def _grown(log_prob: Float[Tensor, " n"], log_probs: Float[Tensor, "n v"], sentences: int, rules: Rules) -> Candidates:
     """The best 2·beams continuations of each sentence, or all."""
     rows, size = log_probs.shape
     every = rows // sentences * size

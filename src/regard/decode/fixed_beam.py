@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from regard.decode.agreement import consensus_scores
 from regard.decode.beam import CUT, FINISHED, MANY, NONE, NOWHERE, Candidates, Ends, Rules, covered, grown_by_groups
 from regard.decode.fixed_board import Barred, Rows
 from regard.decode.fixed_path import by_sentence
@@ -114,36 +115,52 @@ class BeamBoard:
             now["prefixes"].copy_(prefixes.view_as(now["prefixes"]))
         return origin
 
-    def results(self, batch: int, ran: int) -> list[list[Hypothesis]]:
-        """The `nbest` of each sentence, read back along the trellis of `ran` steps; waits for the device."""
+    def results(
+        self, batch: int, ran: int, *, sharpness: float | None = None, count: int | None = None
+    ) -> list[list[Hypothesis]]:
+        """The best of each sentence, read back along the trellis of `ran` steps; waits for the device.
+
+        With a `sharpness` they are ordered by consensus. `count` is how many are given, all unless told.
+        """
         self.rows.check()
         ends = Ends(*(self.rows.found[f"end_{name}"][:batch] for name in Ends._fields))
-        slot = ends.origin % self.rules.beams
+        words, slots = self._paths(ends, ran)
+        if sharpness is not None:
+            lengths = ends.step - ((ends.token == self.rules.eos) | (ends.token == NOWHERE)).long()
+            scores = consensus_scores(words, lengths, ends.log_prob, ends.group != NONE, sharpness=sharpness)
+            order = scores.argsort(dim=1, descending=True, stable=True)
+            ends = Ends(scores.gather(1, order), *(column.gather(1, order) for column in ends[1:]))
+            words, slots = (each.gather(1, order.unsqueeze(-1).expand_as(each)) for each in (words, slots))
+        kept = slice(self.rules.nbest if count is None else count)
+        return self._read(Ends(*(column[:, kept] for column in ends)), words[:, kept], slots[:, kept])
+
+    def _paths(self, ends: Ends, ran: int) -> tuple[Int[Tensor, "b h t"], Int[Tensor, "b h t"]]:
+        """The tokens of every end, and the prefix that each of its steps continued."""
+        batch, slot = len(ends.origin), ends.origin % self.rules.beams
         words = slot.new_zeros(batch, self.rules.nbest, ran + 1)
         slots = torch.zeros_like(words)
         for step in range(ran, 0, -1):
-            inside, here = step < ends.step, step == ends.step
             word = self.words[step, :batch].gather(1, slot)
-            slot = torch.where(inside, self.slots[step, :batch].gather(1, slot), slot)
-            words[..., step] = torch.where(here, ends.token, word)
+            slot = torch.where(ends.step > step, self.slots[step, :batch].gather(1, slot), slot)
+            words[..., step] = torch.where(ends.step == step, ends.token, word)
             slots[..., step] = slot
-        numbers = torch.stack([ends.score, ends.log_prob]).double().tolist()
-        tokens, lengths, groups = ends.token.tolist(), ends.step.tolist(), ends.group.tolist()
-        texts = words.tolist()
-        weights = self._weights(slots, [length - (token == NOWHERE) for some, more in zip(lengths, tokens, strict=True)
-                                        for length, token in zip(some, more, strict=True)])  # fmt: skip
-        found: list[list[Hypothesis]] = []
-        for i in range(batch):
-            best = []
-            for j in range(self.rules.nbest):
-                token, length = tokens[i][j], lengths[i][j]
-                if groups[i][j] == NONE:
-                    continue
-                kept = texts[i][j][1 : length + (token not in (self.rules.eos, NOWHERE))]
-                look = None if weights is None else weights[i * self.rules.nbest + j]
-                look = None if look is None or not len(look) else look
-                best.append(Hypothesis(kept, numbers[1][i][j], numbers[0][i][j], look,
-                                       finished=token == self.rules.eos))  # fmt: skip
+        return words[..., 1:], slots[..., 1:]
+
+    def _read(self, ends: Ends, words: Int[Tensor, "b h t"], slots: Int[Tensor, "b h t"]) -> list[list[Hypothesis]]:
+        """The hypotheses of ends that are brought to the host."""
+        steps = ends.step - (ends.token == NOWHERE).long()
+        facts = torch.stack([column.double() for column in (ends.score, ends.log_prob, ends.token, steps, ends.group)])
+        texts, (scores, log_probs, tokens, lengths, groups) = words.tolist(), facts.tolist()
+        weights = self._weights(slots, [int(length) for some in lengths for length in some])
+        found, eos, looks = list[list[Hypothesis]](), self.rules.eos, iter(weights or [])
+        for text, *numbers in zip(texts, scores, log_probs, tokens, lengths, groups, strict=True):
+            best = list[Hypothesis]()
+            for line, score, log_prob, token, length, group in zip(text, *numbers, strict=True):
+                look = next(looks, None)
+                if group != NONE:
+                    line = line[: int(length) - (token == eos)]
+                    look = look if look is not None and len(look) else None
+                    best.append(Hypothesis(line, log_prob, score, look, finished=token == eos))
             found.append(best)
         return found
 
@@ -152,16 +169,18 @@ class BeamBoard:
         if self.rows.looks is None:
             return None
         batch, count, steps = slots.shape
-        times = torch.arange(steps, device=slots.device)
+        times = torch.arange(1, steps + 1, device=slots.device)
         sentences = torch.arange(batch, device=slots.device).reshape(-1, 1, 1)
         places = (times * self.rows.sentences + sentences) * self.rules.beams + slots
         seen = self.rows.looks.flatten(0, 2).index_select(0, places.flatten()).view(batch * count, steps, -1)
-        return by_sentence(seen[:, 1:], lengths)
+        return by_sentence(seen, lengths)
 
     def _barred(self, log_probs: Float[Tensor, "n v"], now: dict[str, Tensor]) -> Float[Tensor, "n v"]:
         log_probs = self.barred(log_probs, self.rows.time)
         if "prefixes" in now:
-            again = _repeats(now["prefixes"].flatten(0, 1), self.rows.time - 1, self.rules.no_repeat, log_probs.shape[1])
+            again = _repeats(
+                now["prefixes"].flatten(0, 1), self.rows.time - 1, self.rules.no_repeat, log_probs.shape[1]
+            )
             log_probs = log_probs.masked_fill(again, -math.inf)
         return log_probs
 

@@ -1,24 +1,14 @@
 """What every search over fixed shapes keeps on the device: rows of the sentences that go on, and what they found."""
 
 import math
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.base import RegardError
+from regard.base import ConfigError, RegardError
 from regard.decode.protocol import tensors
-
-
-class Board(Protocol):
-    """The bookkeeping of a search. One `advance` is all that happens after a step of the model."""
-
-    rows: "Rows"
-
-    def advance(self, logits: Tensor, weights: Tensor | None, sentences: int) -> Tensor | None:
-        """Takes a step of the first `sentences` sentences; the rows that live on, in order, or None for all."""
-        ...
 
 
 class Rows:
@@ -87,7 +77,7 @@ class Rows:
         """Keeps the weights [m·w k] of this step."""
         if weights is None:
             return
-        weights = weights.unflatten(0, (sentences, -1))
+        weights = weights.view(sentences, -1, weights.shape[-1])
         if self.looks is None:
             self.looks = self.trellis(weights.dtype, *weights.shape[1:])
         self.written(self.looks, weights)
@@ -103,7 +93,7 @@ class Rows:
         wide = torch.promote_types(logits.dtype, torch.float32)
         empty = logits.amax(-1, keepdim=True) == -math.inf
         log_probs = logits.log_softmax(-1, dtype=wide).masked_fill_(empty, -math.inf)
-        wrong = log_probs[:, 0].isnan().unflatten(0, (sentences, -1)).any(1)
+        wrong = log_probs[:, 0].isnan().view(sentences, -1).any(1)
         self.bad |= (wrong & ~self.now["done"][:sentences]).any()
         return log_probs
 
@@ -113,10 +103,13 @@ class Barred:
 
     def __init__(self, forbidden: frozenset[int], eos: int, min_steps: int, device: torch.device) -> None:
         self.tokens = torch.tensor(sorted(forbidden), device=device) if forbidden else None
-        self.eos, self.min_steps = eos, min_steps
+        self.eos, self.min_steps, self.largest = eos, min_steps, max({eos, *forbidden})
 
     def __call__(self, log_probs: Float[Tensor, "n v"], time: Tensor) -> Float[Tensor, "n v"]:
         """−∞ for them, in place."""
+        if self.largest >= log_probs.shape[1]:
+            got, expected = self.largest, f"tokens of the vocabulary: 0 to {log_probs.shape[1] - 1}"
+            raise ConfigError("eos or forbidden tokens", got=got, expected=expected)
         if self.tokens is not None:
             log_probs.index_fill_(1, self.tokens, -math.inf)
         if self.min_steps > 1:

@@ -100,4 +100,4 @@ def by_sentence(weights: Float[Tensor, "b t k"], lengths: list[int]) -> list[Ten
     counts = torch.tensor(lengths)
     chosen = (torch.arange(weights.shape[1]) < counts.unsqueeze(1)).flatten().nonzero().squeeze(1)
     picked = weights.flatten(0, 1).index_select(0, chosen.to(weights.device)).cpu()
-    return list(picked.split(lengths))
+    return list(torch.split(picked, lengths))

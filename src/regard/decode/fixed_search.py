@@ -5,8 +5,8 @@ fill the places ─→ [ model.step → Board.advance → keep the state ] again
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Int
@@ -26,6 +26,7 @@ Tick = Callable[[], None]
 LEAST_ROOM = 16  # steps that the shortest cache has room for
 
 
+@runtime_checkable
 class Runner(Protocol):
     """How ticks run: at once, or as recorded graphs."""
 
@@ -77,7 +78,9 @@ class FixedSearch:
         beams = rules.beams if isinstance(rules, Rules) else 1
         first = model.fixed_state(state, steps=steps)
         if first is None:
-            raise ConfigError("this model has no state of fixed shapes", got=type(model).__name__, cure="use beam_search")
+            raise ConfigError(
+                "this model has no state of fixed shapes", got=type(model).__name__, cure="use beam_search"
+            )
         device = next((tensor.device for tensor in tensors(first)), torch.device("cpu"))
         self.places = FixedState(first, sentences=self.sizes[-1], beams=beams)
         common: dict[str, Any] = {
@@ -88,8 +91,21 @@ class FixedSearch:
         )
         self.runner = runner or AtOnce()
 
-    def __call__(self, state: Any, *, batch: int, bos: int, last: Tensor, longest: int, **options: Any) -> Any:
-        """The hypotheses of `batch` sentences, whose steps end at `last` [b]; `longest` is the largest of these."""
+    def __call__(
+        self,
+        state: Any,
+        *,
+        batch: int,
+        bos: int,
+        last: Tensor,
+        longest: int,
+        read: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> Any:
+        """The hypotheses of `batch` sentences, whose steps end at `last` [b]; `longest` is the largest of these.
+
+        `read` goes to the `results` of the board, and `options` to its `start`.
+        """
         self.places.fill(self.model.fixed_state(state, steps=self.steps))
         self.board.start(last, bos=bos, **options)
         rows, runner = self.board.rows, self.runner
@@ -110,7 +126,7 @@ class FixedSearch:
                 self.places.gather(rows.gather(sentences, fewer))
                 sentences = fewer
         rows.flush(sentences)
-        return self.board.results(batch, step)
+        return self.board.results(batch, step, **(read or {}))
 
     def _tick(self, sentences: int, room: int) -> Tick:
         def tick() -> None:
@@ -158,7 +174,13 @@ def fixed_greedy(
 ) -> list[Hypothesis]:
     """As `greedy`, over fixed shapes."""
     rules = PathRules(eos, min_steps, frozenset(forbidden))
-    options = {"batch": batch, "bos": bos, "max_steps": max_steps, "min_steps": min_steps, "sizes": sizes}
+    options: dict[str, Any] = {
+        "batch": batch,
+        "bos": bos,
+        "max_steps": max_steps,
+        "min_steps": min_steps,
+        "sizes": sizes,
+    }
     return [one for [one] in _once(model, state, rules, **options)]
 
 
@@ -185,7 +207,13 @@ def fixed_sample(
     """
     Chance(temperature, top_k, top_p)
     rules = PathRules(eos, min_steps, frozenset(forbidden), temperature, top_k, top_p)
-    options = {"batch": batch, "bos": bos, "max_steps": max_steps, "min_steps": min_steps, "sizes": sizes}
+    options: dict[str, Any] = {
+        "batch": batch,
+        "bos": bos,
+        "max_steps": max_steps,
+        "min_steps": min_steps,
+        "sizes": sizes,
+    }
     return [one for [one] in _once(model, state, rules, generator=generator, **options)]
 
 
@@ -210,7 +238,13 @@ def fixed_beam_search(
 ) -> list[list[Hypothesis]]:
     """As `beam_search`, over fixed shapes."""
     rules = Rules(eos, beams, nbest, min_steps, length_penalty, coverage_penalty, no_repeat, frozenset(forbidden))
-    options = {"batch": batch, "bos": bos, "max_steps": max_steps, "min_steps": min_steps, "sizes": sizes}
+    options: dict[str, Any] = {
+        "batch": batch,
+        "bos": bos,
+        "max_steps": max_steps,
+        "min_steps": min_steps,
+        "sizes": sizes,
+    }
     found: list[list[Hypothesis]] = _once(model, state, rules, mask=source_mask, **options)
     return found
 
@@ -236,4 +270,3 @@ def _once(
     keys = None if mask is None else mask.shape[1]
     search = FixedSearch(model, rules, state, sizes=sizes or [batch], steps=longest, keys=keys)
     return search(state, batch=batch, bos=bos, last=last, longest=longest, **options)
-

@@ -86,9 +86,7 @@ def _parts(state: Any) -> list[tuple[Tensor, bool]]:
     return leaves
 
 
-def mapped(
-    state: Any, change: Callable[[Tensor, bool], Tensor], shared: bool = False, *, numbers: bool = False
-) -> Any:
+def mapped(state: Any, change: Callable[[Tensor, bool], Tensor], shared: bool = False, *, numbers: bool = False) -> Any:
     """The same nest, with every tensor changed that has a first axis; `change` hears whether it is shared.
 
     With `numbers`, tensors without axes are changed too.
