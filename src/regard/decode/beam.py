@@ -280,6 +280,7 @@ def covered(coverage: Tensor | None, weights: Tensor | None, mask: Tensor | None
 
 
 def checked_mask(mask: Tensor | None, batch: int, device: torch.device) -> Tensor | None:
+    """The mask [b k] on the device, or an error."""
     if mask is None:
         return None
     if mask.dtype != torch.bool or mask.ndim != 2 or mask.shape[0] != batch:

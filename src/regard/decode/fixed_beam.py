@@ -208,7 +208,8 @@ class BeamBoard:
         if coverage is not None:
             mask = now["mask"].unsqueeze(1) if "mask" in now else None
             slots = (origin - first).unsqueeze(-1).expand(-1, -1, coverage.shape[-1])
-            score = score + coverage_penalty(coverage.gather(1, slots), self.rules.coverage_penalty, mask)
+            penalty = coverage_penalty(coverage.gather(1, slots), self.rules.coverage_penalty, mask)
+            score = score + penalty.where(length > 0, 0.0)  # before the first step there was nothing to look at
         score = score.masked_fill(group == NONE, -math.inf)
         return Ends(score, log_prob, origin, token, self.rows.time.expand_as(group), group)
 
