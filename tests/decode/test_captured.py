@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from regard.decode import beam_search, greedy
-from regard.decode.captured import Captured
-from regard.decode.fixed_search import FixedSearch
 from regard.decode.beam import Rules
+from regard.decode.captured import Captured
 from regard.decode.fixed_path import PathRules
+from regard.decode.fixed_search import FixedSearch
 from regard.models import Transformer, TransformerConfig
 
 BOS, EOS = 1, 2

@@ -113,8 +113,8 @@ def test_errors_are_those_of_the_plain_search() -> None:
     options: dict[str, Any] = {"batch": 2, "bos": BOS, "eos": EOS, "max_steps": 4}
     with pytest.raises(ShapeError, match="source_mask"):
         fixed_beam_search(model, state, source_mask=torch.ones(1, 4, dtype=torch.bool), **options)
+    mask = torch.ones(2, 3, dtype=torch.bool)
     with pytest.raises(ShapeError, match="source_mask"):
-        mask = torch.ones(2, 3, dtype=torch.bool)
         fixed_beam_search(model, state, source_mask=mask, coverage_penalty=0.1, **options)
     with pytest.raises(ConfigError, match="beams"):
         fixed_beam_search(model, state, beams=0, **options)

@@ -156,7 +156,7 @@ def test_models_whose_state_grows_say_so(case: str) -> None:
         fixed_greedy(model, state, batch=3, bos=BOS, eos=EOS, max_steps=4)
 
 
-def test_learned_positions_end(case: str = "transformer-1") -> None:
-    model, state = make(case)
+def test_learned_positions_end() -> None:
+    model, state = make("transformer-1")
     assert model.fixed_state(state, steps=1024) is not None
     assert model.fixed_state(state, steps=1025) is None

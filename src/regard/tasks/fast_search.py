@@ -22,6 +22,7 @@ from regard.nn.frozen import Frozen
 
 WORTH = 100  # sentences; recording the steps costs more than fewer of them take
 SIZES = (1, 4, 16, 64, 128, 256, 512, 1024, 2048)  # sentences in a step
+FEW = 16  # sentences that fit into every memory
 SHARE = 0.4  # of the free memory that a search may fill
 _KEPT: WeakKeyDictionary[nn.Module, dict[torch.dtype | None, "FastSearch"]] = WeakKeyDictionary()
 
@@ -108,14 +109,18 @@ class FastSearch:
         chosen = []
         while order:
             keys = padded_length(len(pairs[order[-1]][0]) + 1)
-            source = torch.full((1, keys), EOS, device=self.device)
-            state = self.model.init_state(self.model.encode(source, torch.tensor([keys], device=self.device)))
-            size = self.capacity(state, rules, int(ratio * keys) + 10)
+            size = FEW if len(order) <= FEW else self._size(keys, rules, int(ratio * keys) + 10)
             part, order = order[-size:], order[:-size]
             batch = collate([pairs[number] for number in part]).fitted(rows=1, multiple=keys)
             batch.indices[:] = part
             chosen.append(batch)
         return chosen[::-1]
+
+    def _size(self, keys: int, rules: PathRules | Rules, longest: int) -> int:
+        """How many sentences of so many tokens are searched at once."""
+        source = torch.full((1, keys), EOS, device=self.device)
+        state = self.model.init_state(self.model.encode(source, torch.tensor([keys], device=self.device)))
+        return self.capacity(state, rules, longest)
 
     def capacity(self, state: Any, rules: PathRules | Rules, longest: int) -> int:
         """How many sentences like that of a first `state` are searched at once, by the free memory of the device."""
