@@ -21,6 +21,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -191,9 +192,7 @@ def translator_part(part: str, device: torch.device, asked: argparse.Namespace) 
             model.to(device)
             peer = peer.to(device, torch.bfloat16).eval()
             for size in (250, len(sentences.pairs)):
-                ways[f"Hugging Face, bfloat16, {size}"] = lambda size=size, peer=peer: sentences.generate(
-                    peer, beams, size
-                )
+                ways[f"Hugging Face, bfloat16, {size}"] = partial(sentences.generate, peer, beams, size)
         rows += time_ways(part, case, sentences.tokens, ways, kept, asked.rounds)
     return rows
 

@@ -9,7 +9,7 @@ from regard.decode.fixed_board import Barred, Rows, type_of
 
 def rows() -> Rows:
     made = Rows(4, 3, torch.device("cpu"))
-    made.add("found", torch.float64, first=-1, found=True)
+    made.add("found", torch.float64, first=-1.0, found=True)
     made.start(torch.tensor([3, 1, 2]))
     return made
 

@@ -46,7 +46,7 @@ class FixedCache(NamedTuple):
 
 
 def attend_in_place(
-    layer: "MultiHead", x: Float[Tensor, "n 1 d"], cache: FixedCache, *, need_weights: bool
+    layer: "MultiHead", x: Float[Tensor, "n t d"], cache: FixedCache, *, need_weights: bool
 ) -> AttentionOutput:
     """Self-attention of one new item to itself and to all before it; the output's cache is one item longer."""
     if x.ndim != 3 or x.shape[1] != 1:

@@ -39,8 +39,8 @@ class BeamBoard:
         add("longest", dtype)
         kinds = {"score": dtype, "log_prob": dtype, "origin": torch.long, "token": torch.long, "step": torch.long}
         for name, kind in kinds.items():
-            add(f"end_{name}", kind, nbest, first=-math.inf if kind == dtype else 0, found=True)
-        add("end_group", torch.long, nbest, first=NONE, found=True)
+            add(f"end_{name}", kind, nbest, first=-math.inf if kind == dtype else 0.0, found=True)
+        add("end_group", torch.long, nbest, first=float(NONE), found=True)
         if keys is not None:
             add("mask", torch.bool, keys)
         if rules.no_repeat:

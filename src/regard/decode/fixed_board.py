@@ -25,12 +25,12 @@ class Rows:
         self.now: dict[str, Tensor] = {}
         self.found: dict[str, Tensor] = {}
         self._first: dict[str, float] = {}
-        self.add("done", torch.bool, first=False)
+        self.add("done", torch.bool)
         self.add("sentence", torch.long)
         self.add("last", torch.long)
         self.looks: Tensor | None = None  # [t b …]: where every step looked, by the number of the sentence
 
-    def add(self, name: str, dtype: torch.dtype, *shape: int, first: float = 0, found: bool = False) -> Tensor:
+    def add(self, name: str, dtype: torch.dtype, *shape: int, first: float = 0.0, found: bool = False) -> Tensor:
         """One more buffer [b …] that begins with `first`; `found` if it is a result."""
         self.now[name] = torch.full((self.sentences, *shape), first, dtype=dtype, device=self.device)
         self._first[name] = first

@@ -37,7 +37,7 @@ class PathBoard:
         self.barred = Barred(rules.forbidden, rules.eos, rules.min_steps, device)
         self.rows.add("tokens", torch.long)
         self.rows.add("length", torch.long, found=True)
-        self.rows.add("finished", torch.bool, first=False, found=True)
+        self.rows.add("finished", torch.bool, found=True)
         self.path, self.gains = self.rows.trellis(torch.long), self.rows.trellis(dtype)
         self.chance = None if rules.temperature is None else self.rows.trellis(torch.float64)
 

@@ -47,7 +47,7 @@ def fast_search(model: nn.Module, how: Any, count: int) -> "FastSearch | None":
 
 def recording_seconds(model: nn.Module) -> float:
     """What recording the steps of a model's searches has taken so far."""
-    return sum(search.seconds for search in _KEPT.get(model, {}).values())
+    return sum((search.seconds for search in _KEPT.get(model, {}).values()), 0.0)
 
 
 def _reason_against(model: nn.Module) -> str:
@@ -89,7 +89,8 @@ class FastSearch:
     @property
     def seconds(self) -> float:
         """What recording has taken."""
-        return sum(each.runner.seconds for each in self._searches.values() if isinstance(each.runner, Captured))
+        runners = (each.runner for each in self._searches.values())
+        return sum((each.seconds for each in runners if isinstance(each, Captured)), 0.0)
 
     def fits(self, model: nn.Module) -> bool:
         """Whether the copy is one of this model as it is: on the same device, in the same type."""
