@@ -80,6 +80,6 @@ def test_a_cold_sample_is_greedy_and_a_bad_temperature_is_refused() -> None:
 
 
 def test_rows_of_each_sentence() -> None:
-    first, second = by_sentence(torch.arange(12.0).view(2, 3, 2), [1, 3])
+    first, second = by_sentence(torch.arange(12.0).view(2, 3, 2), torch.tensor([1, 3]))
     assert first.tolist() == [[0, 1]]
     assert second.tolist() == [[6, 7], [8, 9], [10, 11]]

@@ -11,10 +11,13 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.align import Softmax
 from regard.attention.mask import Mask
 from regard.attention.output import AttentionOutput, CallOptions
 from regard.attention.position import ALiBi, Relative, Rotary, rotate, sinusoid
+from regard.attention.tracing import watched
 from regard.base import ConfigError
+from regard.score import ScaledDot
 from regard.score.score import product
 
 if TYPE_CHECKING:
@@ -78,11 +81,23 @@ def attend_in_place(
     key_heads, value_heads = (
         heads if groups == 1 else heads.repeat_interleave(groups, -3) for heads in (cache.keys, cache.values)
     )
-    out = layer.attention.run(
-        query, key_heads, value_heads, options, need_weights=need_weights, trace_as=layer, heads=True
-    )
-    context = layer.to_output(out.context.transpose(1, 2).flatten(2))
-    return AttentionOutput(context, out.weights, cache=cache._replace(length=here + 1))
+    weights = None
+    if bias is None and not need_weights and _is_plain(layer):  # no row is empty: the item sees itself
+        found = F.scaled_dot_product_attention(query, key_heads, value_heads, attn_mask=allowed.unsqueeze(0))
+    else:
+        found, weights, *_ = layer.attention.run(
+            query, key_heads, value_heads, options, need_weights=need_weights, trace_as=layer, heads=True
+        )
+    context = layer.to_output(found.transpose(1, 2).flatten(2))
+    return AttentionOutput(context, weights, cache=cache._replace(length=here + 1))
+
+
+def _is_plain(layer: "MultiHead") -> bool:
+    """Whether torch's own function does all that is to be done, and nobody watches."""
+    attention = layer.attention
+    if type(attention.score) is not ScaledDot or type(attention.align) is not Softmax:
+        return False
+    return attention.align.temperature == 1.0 and attention.impl == "auto" and not watched(layer)
 
 
 def _heads(x: Tensor, heads: int) -> Tensor:

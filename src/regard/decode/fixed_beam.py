@@ -151,7 +151,7 @@ class BeamBoard:
         steps = ends.step - (ends.token == NOWHERE).long()
         facts = torch.stack([column.double() for column in (ends.score, ends.log_prob, ends.token, steps, ends.group)])
         texts, (scores, log_probs, tokens, lengths, groups) = words.tolist(), facts.tolist()
-        weights = self._weights(slots, [int(length) for some in lengths for length in some])
+        weights = self._weights(slots, steps.flatten())
         found, eos, looks = list[list[Hypothesis]](), self.rules.eos, iter(weights or [])
         for text, *numbers in zip(texts, scores, log_probs, tokens, lengths, groups, strict=True):
             best = list[Hypothesis]()
@@ -164,7 +164,7 @@ class BeamBoard:
             found.append(best)
         return found
 
-    def _weights(self, slots: Int[Tensor, "b h t"], lengths: list[int]) -> list[Tensor] | None:
+    def _weights(self, slots: Int[Tensor, "b h t"], lengths: Int[Tensor, " e"]) -> list[Tensor] | None:
         """Where each hypothesis looked, at each of its steps."""
         if self.rows.looks is None:
             return None

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.decode.fixed_board import Barred, Rows
@@ -78,7 +78,7 @@ class PathBoard:
         words = self.path[1 : ran + 1, :batch].T.tolist()
         weights: list[Tensor] | None = None
         if self.rows.looks is not None:
-            weights = by_sentence(self.rows.looks[1 : ran + 1, :batch, 0].transpose(0, 1), [int(n) for n in facts[1]])
+            weights = by_sentence(self.rows.looks[1 : ran + 1, :batch, 0].transpose(0, 1), lengths)
         return [
             [Hypothesis(words[i][: int(steps) - int(done)], log_prob=gain, score=gain,
                         weights=None if weights is None else weights[i], finished=bool(done))]
@@ -95,9 +95,9 @@ class PathBoard:
         return (below <= chance.unsqueeze(1) * below[:, -1:]).sum(-1).clamp(max=log_probs.shape[1] - 1)
 
 
-def by_sentence(weights: Float[Tensor, "b t k"], lengths: list[int]) -> list[Tensor]:
+def by_sentence(weights: Float[Tensor, "b t k"], lengths: Int[Tensor, " b"]) -> list[Tensor]:
     """The first `lengths` rows of each sentence: copied to the host at once."""
-    counts = torch.tensor(lengths)
-    chosen = (torch.arange(weights.shape[1]) < counts.unsqueeze(1)).flatten().nonzero().squeeze(1)
-    picked = weights.flatten(0, 1).index_select(0, chosen.to(weights.device)).cpu()
-    return list(torch.split(picked, lengths))
+    steps = torch.arange(weights.shape[1], device=weights.device)
+    chosen = (steps < lengths.unsqueeze(1)).flatten().nonzero().squeeze(1)
+    picked = weights.flatten(0, 1).index_select(0, chosen).cpu()
+    return list(torch.split(picked, lengths.tolist()))
