@@ -408,24 +408,24 @@ def test_a_mask_of_another_size() -> None:
 @pytest.mark.parametrize("size", [12, 37, 64, 1000])
 @pytest.mark.parametrize(("beams", "prefixes"), [(1, 1), (3, 1), (3, 3), (5, 5)])
 def test_groups_have_the_best_of_all(size: int, beams: int, prefixes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    rules = beam._Rules(EOS, beams, 1, 0, 0.0, 0.0, 0, frozenset())
+    rules = beam.Rules(EOS, beams, 1, 0, 0.0, 0.0, 0, frozenset())
     log_prob, log_probs = -5 * torch.rand(4 * prefixes), torch.randn(4 * prefixes, size).log_softmax(-1)
     log_probs[:, ::5] = -math.inf
     expected = beam._grown(log_prob, log_probs, 4, rules)
     first = torch.arange(0, 4 * prefixes, prefixes).unsqueeze(1)
     if prefixes * size >= 4 * (2 * beams) ** 2:
-        monkeypatch.setattr(beam, "_MANY", 1)
+        monkeypatch.setattr(beam, "MANY", 1)
         assert all(map(torch.equal, beam._grown(log_prob, log_probs, 4, rules), expected))
-        assert all(map(torch.equal, beam._grown_by_groups(log_prob, log_probs, first, 2 * beams), expected))
+        assert all(map(torch.equal, beam.grown_by_groups(log_prob, log_probs, first, 2 * beams), expected))
 
 
 @pytest.mark.parametrize("options", [{}, {"forbidden": [0, 3]}, {"no_repeat": 1}, {"min_steps": 4}, {"nbest": 4}])
 def test_a_large_vocabulary_is_searched_alike(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     model, sentences = Hashed(150, sharpness=4.0), [5, 1, 4]
     expected = search(model, sentences, beams=3, **options)
-    monkeypatch.setattr(beam, "_MANY", 1)
-    calls, grown = [], beam._grown_by_groups
-    monkeypatch.setattr(beam, "_grown_by_groups", lambda *args: calls.append(1) or grown(*args))
+    monkeypatch.setattr(beam, "MANY", 1)
+    calls, grown = [], beam.grown_by_groups
+    monkeypatch.setattr(beam, "grown_by_groups", lambda *args: calls.append(1) or grown(*args))
     assert search(model, sentences, beams=3, **options) == expected
     assert calls
 
@@ -434,12 +434,12 @@ def test_a_large_vocabulary_is_searched_alike(options: dict[str, Any], monkeypat
 def test_the_best_of_both_is_as_if_sorted(nbest: int) -> None:
     """By group, then by score; of equals the earlier one, which Python's sort keeps too."""
 
-    def ends(count: int) -> beam._Ends:
+    def ends(count: int) -> beam.Ends:
         scores = torch.randint(3, (2, count)).double()
         numbers = [torch.randint(99, (2, count)) for _ in range(3)]
-        return beam._Ends(scores, -scores, *numbers, torch.randint(3, (2, count)))
+        return beam.Ends(scores, -scores, *numbers, torch.randint(3, (2, count)))
 
-    def rows(some: beam._Ends, sentence: int) -> list[tuple[float, ...]]:
+    def rows(some: beam.Ends, sentence: int) -> list[tuple[float, ...]]:
         return list(zip(*(part[sentence].tolist() for part in some), strict=True))
 
     old, new = ends(nbest), ends(50)
@@ -452,8 +452,8 @@ def test_the_best_of_both_is_as_if_sorted(nbest: int) -> None:
 def test_candidates_that_go_on_keep_their_order() -> None:
     token = torch.randint(3, (4, 60))
     log_prob = -torch.arange(60.0).expand(4, 60)
-    rules = beam._Rules(EOS, 30, 1, 0, 0.0, 0.0, 0, frozenset())
-    live = beam._Candidates(log_prob, torch.arange(60).expand(4, 60), token).unfinished(rules)
+    rules = beam.Rules(EOS, 30, 1, 0, 0.0, 0.0, 0, frozenset())
+    live = beam.Candidates(log_prob, torch.arange(60).expand(4, 60), token).unfinished(rules)
     for row, places in zip(token.tolist(), live.origin.tolist(), strict=True):
         assert places == [place for place, word in enumerate(row) if word != EOS][:30]
     assert torch.equal(live.log_prob, -live.origin.float())
@@ -464,7 +464,7 @@ def test_candidates_that_go_on_keep_their_order() -> None:
 def test_the_last_token_of_the_last_group_counts_once(size: int) -> None:
     log_probs = torch.randn(3, size)
     log_probs[:, -1] = 9.0
-    found = beam._grown_by_groups(torch.zeros(3), log_probs, torch.arange(3).unsqueeze(1), 4)
+    found = beam.grown_by_groups(torch.zeros(3), log_probs, torch.arange(3).unsqueeze(1), 4)
     expected = log_probs.topk(4, dim=1)
     assert torch.equal(found.log_prob, expected.values)
     assert torch.equal(found.token, expected.indices)

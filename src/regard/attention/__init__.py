@@ -4,6 +4,7 @@ from regard.attention.attention import Attention, attend
 from regard.attention.band import Band
 from regard.attention.dispatch import IMPLEMENTATIONS, Call, reasons_against
 from regard.attention.edges import EdgeAttention, attend_edges
+from regard.attention.fixed_cache import FixedCache
 from regard.attention.head_effects import HeadEffects, head_effects
 from regard.attention.intervention import Change, MakeUniform, Place, TakeWeights, forbid_keys, intervene, switch_off
 from regard.attention.local import Local, Local1D, Local2D, LocalSelfAttention, PlaceCache
@@ -48,6 +49,7 @@ __all__ = [
     "Change",
     "EdgeAttention",
     "EdgeList",
+    "FixedCache",
     "Found",
     "HeadEffects",
     "Learned",

@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.attention import Attention
+from regard.attention.fixed_cache import FixedCache, attend_in_place
 from regard.attention.mask import Mask, as_mask
 from regard.attention.output import AttentionOutput, Cache, CallOptions, Memory
 from regard.attention.position import Learned, Position, Relative, Sinusoidal
@@ -85,7 +86,7 @@ class MultiHead(nn.Module):
         bias: Tensor | None = None,
         previous: Float[Tensor, "..."] | None = None,
         step: int | Tensor = 0,
-        cache: Cache | None = None,
+        cache: Cache | FixedCache | None = None,
         earlier: Float[Tensor, "*#b m d"] | None = None,
         need_weights: bool = False,
     ) -> AttentionOutput:
@@ -96,13 +97,16 @@ class MultiHead(nn.Module):
         - `bias` broadcasts to [*b h q k] and is added to the scores.
         - `previous` [*b h k] and `step` are for scores and alignments with history: the weights of the query before,
           and the time of the first query.
-        - `cache` makes self-attention incremental: pass `Cache()` first, then `out.cache` of the step before.
+        - `cache` makes self-attention incremental: pass `Cache()` first, then `out.cache` of the step before. With a
+          `FixedCache` the query is one item of each sequence, and sees itself and all before it.
         - `earlier` [*b m dim] are states of the same sequence before `query`, such as the segment before: they are
           seen, but do not ask.
         - `need_weights` gives `out.weights` [*b h q k].
         """
         self._check("query", query, self.to_query)
         self._check_source(keys, cache, earlier)
+        if isinstance(cache, FixedCache):
+            return attend_in_place(self, query, cache, need_weights=need_weights)
         if earlier is not None:
             earlier, query = _as_projected(earlier), _as_projected(query)
             keys = torch.cat([earlier, query], -2)
@@ -199,7 +203,7 @@ class MultiHead(nn.Module):
         return heads if groups == 1 else heads.repeat_interleave(groups, -3)
 
     def _check_source(self, keys: object, cache: object, earlier: object) -> None:
-        if cache is not None and not isinstance(cache, Cache):
+        if cache is not None and not isinstance(cache, Cache | FixedCache):
             raise ConfigError("cache", got=type(cache).__name__, expected="Cache() at first, then out.cache")
         if sum(source is not None for source in (keys, cache, earlier)) > 1:
             raise ConfigError(

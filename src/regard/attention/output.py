@@ -1,6 +1,6 @@
 """What goes with a call of attention, what it returns, and what it carries from step to step."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -8,6 +8,9 @@ from torch import Tensor
 from regard.attention.mask import Mask
 from regard.attention.position import relative_shift
 from regard.score import Prepared
+
+if TYPE_CHECKING:
+    from regard.attention.fixed_cache import FixedCache
 
 
 class Memory(NamedTuple):
@@ -70,4 +73,4 @@ class AttentionOutput(NamedTuple):
     weights: Tensor | None = None  # [*b q k]; [*b h q k] from MultiHead
     log_prob: Tensor | None = None  # [*b q], from sampled alignments
     entropy: Tensor | None = None  # [*b q], from sampled alignments
-    cache: Cache | None = None  # from MultiHead, when one was passed in
+    cache: "Cache | FixedCache | None" = None  # from MultiHead, when one was passed in

@@ -299,6 +299,11 @@ def watched(module: Layer) -> bool:
     return any(wanted)
 
 
+def is_tracing() -> bool:
+    """Whether a trace watches any layer."""
+    return bool(_ACTIVE.get())
+
+
 def record(
     module: Layer,
     weights: Tensor | None,

@@ -18,9 +18,9 @@ from regard.base.ranges import Natural
 from regard.decode.hypothesis import Beams, CoveragePenalty, Hypothesis, LengthPenalty, coverage_penalty, length_penalty
 from regard.decode.protocol import Decodable, advance, bar, pick, start
 
-_FINISHED, _CUT, _NONE = 0, 1, 2  # groups of hypotheses; a lower one ranks first, whatever the scores
-_MANY = 4096  # continuations of a sentence, from which on a CPU looks at the best of groups first
-_NOWHERE = -1  # the last token of a prefix that had no way on
+FINISHED, CUT, NONE = 0, 1, 2  # groups of hypotheses; a lower one ranks first, whatever the scores
+MANY = 4096  # continuations of a sentence, from which on a CPU looks at the best of groups first
+NOWHERE = -1  # the last token of a prefix that had no way on
 
 
 @torch.no_grad()
@@ -62,19 +62,19 @@ def beam_search(
     >>> [(hypothesis.tokens, round(math.exp(hypothesis.score), 4)) for hypothesis in found]
     [([1], 0.6), ([], 0.4)]
     """
-    rules = _Rules(eos, beams, nbest, min_steps, length_penalty, coverage_penalty, no_repeat, frozenset(forbidden))
+    rules = Rules(eos, beams, nbest, min_steps, length_penalty, coverage_penalty, no_repeat, frozenset(forbidden))
     tokens, last = start(model, state, batch=batch, bos=bos, max_steps=max_steps, min_steps=min_steps)
-    mask = _checked_mask(source_mask, batch, tokens.device)
+    mask = checked_mask(source_mask, batch, tokens.device)
     longest = rules.length_penalties(last)  # [b] by which a prefix can be divided at most
     active = torch.arange(batch, device=tokens.device)  # [a] sentences that go on
     log_prob = torch.zeros(batch, device=tokens.device)  # [n] of the prefixes, n = a·w
     prefixes = tokens.new_empty(batch, 0)  # [n t]
     coverage: Tensor | None = None  # [n k]
-    best, trellis, step = _Ends.none(batch, nbest, tokens.device), [_Column(active, tokens, None)], 0
+    best, trellis, step = Ends.none(batch, nbest, tokens.device), [_Column(active, tokens, None)], 0
     while len(active):
         step += 1
         log_probs, state, weights = advance(model, tokens, state, eos=eos, sentences=len(active))
-        before, coverage = coverage, _covered(coverage, weights, mask, rules)
+        before, coverage = coverage, covered(coverage, weights, mask, rules)
         here = None if mask is None else mask[active]
         grown = _grown(log_prob, _barred(log_probs, prefixes, step, rules), len(active), rules)
         ends = best.pick(active).merge(_scored(grown, grown.finished(rules), coverage, here, step, rules))
@@ -82,17 +82,17 @@ def beam_search(
 
         cut = last[active] == step
         if cut.any():
-            group = torch.where(cut.unsqueeze(1) & live.possible, _CUT, _NONE)
+            group = torch.where(cut.unsqueeze(1) & live.possible, CUT, NONE)
             ends = ends.merge(_scored(live, group, coverage, here, step, rules))
         stuck = ~grown.possible.any(1)
         if stuck.any():
             stopped = _stopped(log_prob, len(active))
-            group = torch.where(stuck.unsqueeze(1) & stopped.possible, _CUT, _NONE)
+            group = torch.where(stuck.unsqueeze(1) & stopped.possible, CUT, NONE)
             ends = ends.merge(_scored(stopped, group, before, here, step - 1, rules))
         best = best.put(active, ends)
 
         attainable = live.log_prob.amax(1) / longest[active]  # log P only falls, and no penalty is above 0
-        settled = (ends.group[:, -1] == _FINISHED) & (ends.score[:, -1] >= attainable)
+        settled = (ends.group[:, -1] == FINISHED) & (ends.score[:, -1] >= attainable)
         stay = (~(cut | settled) & live.possible.any(1)).nonzero().squeeze(1)
         active, (log_prob, origin, tokens) = active[stay], (column[stay].flatten() for column in live)
         trellis.append(_Column(origin, tokens, weights))
@@ -104,7 +104,7 @@ def beam_search(
 
 
 @dataclass(frozen=True)
-class _Rules:
+class Rules:
     """The settings, after every range was checked."""
 
     eos: int
@@ -120,12 +120,13 @@ class _Rules:
         check_settings(self)
 
     def length_penalties(self, lengths: Tensor) -> Tensor:
+        """That of each length."""
         return torch.tensor(
             [length_penalty(length, self.length_penalty) for length in lengths.tolist()], device=lengths.device
         )
 
 
-class _Candidates(NamedTuple):
+class Candidates(NamedTuple):
     """Continuations of the a active sentences, [a m] each, best first."""
 
     log_prob: Tensor
@@ -134,21 +135,22 @@ class _Candidates(NamedTuple):
 
     @property
     def possible(self) -> Tensor:
+        """Which of them the model allows at all."""
         return self.log_prob > -math.inf
 
-    def finished(self, rules: _Rules) -> Tensor:
+    def finished(self, rules: Rules) -> Tensor:
         """The group of each: EOS finishes where it is among the best `beams`."""
         near = torch.arange(self.token.shape[1], device=self.token.device) < rules.beams
-        return torch.where((self.token == rules.eos) & near & self.possible, _FINISHED, _NONE)
+        return torch.where((self.token == rules.eos) & near & self.possible, FINISHED, NONE)
 
-    def unfinished(self, rules: _Rules) -> "_Candidates":
+    def unfinished(self, rules: Rules) -> "Candidates":
         """The best `beams` that are not EOS. There are enough: each prefix has one EOS, and m = 2·beams if it can."""
         order = (self.token == rules.eos).byte().argsort(dim=1, stable=True)[:, : rules.beams]
         log_prob, origin, token = (column.gather(1, order) for column in self)
-        return _Candidates(log_prob.masked_fill(token == rules.eos, -math.inf), origin, token)
+        return Candidates(log_prob.masked_fill(token == rules.eos, -math.inf), origin, token)
 
 
-class _Ends(NamedTuple):
+class Ends(NamedTuple):
     """The best hypotheses of each sentence so far, [b nbest] each, best first."""
 
     score: Tensor
@@ -159,23 +161,26 @@ class _Ends(NamedTuple):
     group: Tensor
 
     @staticmethod
-    def none(batch: int, nbest: int, device: torch.device) -> "_Ends":
+    def none(batch: int, nbest: int, device: torch.device) -> "Ends":
+        """Before the first step there is none."""
         low = torch.full((batch, nbest), -math.inf, device=device)
         zero = torch.zeros(batch, nbest, dtype=torch.long, device=device)
-        return _Ends(low, low, zero, zero, zero, zero + _NONE)
+        return Ends(low, low, zero, zero, zero, zero + NONE)
 
-    def pick(self, rows: Tensor) -> "_Ends":
-        return _Ends(*(column[rows] for column in self))
+    def pick(self, rows: Tensor) -> "Ends":
+        """Those of some sentences."""
+        return Ends(*(column[rows] for column in self))
 
-    def put(self, rows: Tensor, ends: "_Ends") -> "_Ends":
-        return _Ends(*(column.to(new.dtype).index_copy(0, rows, new) for column, new in zip(self, ends, strict=True)))
+    def put(self, rows: Tensor, ends: "Ends") -> "Ends":
+        """With those of some sentences replaced."""
+        return Ends(*(column.to(new.dtype).index_copy(0, rows, new) for column, new in zip(self, ends, strict=True)))
 
-    def merge(self, new: "_Ends") -> "_Ends":
+    def merge(self, new: "Ends") -> "Ends":
         """The best of both, as many as there are here: by group, then by score; of equals the earlier one."""
-        both = _Ends(*(torch.cat([old, more], 1) for old, more in zip(self, new, strict=True)))
+        both = Ends(*(torch.cat([old, more], 1) for old, more in zip(self, new, strict=True)))
         order = both.score.argsort(dim=1, descending=True, stable=True)
         order = order.gather(1, both.group.gather(1, order).argsort(dim=1, stable=True))
-        return _Ends(*(column.gather(1, order[:, : self.score.shape[1]]) for column in both))
+        return Ends(*(column.gather(1, order[:, : self.score.shape[1]]) for column in both))
 
 
 class _Column(NamedTuple):
@@ -186,7 +191,7 @@ class _Column(NamedTuple):
     weights: Tensor | None  # [rows of the column before, k]
 
 
-def _barred(log_probs: Float[Tensor, "n v"], prefixes: Int[Tensor, "n t"], step: int, rules: _Rules) -> Tensor:
+def _barred(log_probs: Float[Tensor, "n v"], prefixes: Int[Tensor, "n t"], step: int, rules: Rules) -> Tensor:
     """−∞ for what may not come next."""
     log_probs = bar(log_probs, rules.forbidden | {rules.eos} if step < rules.min_steps else rules.forbidden)
     if 0 < rules.no_repeat <= prefixes.shape[1]:
@@ -205,24 +210,22 @@ def _repeats(prefixes: Int[Tensor, "n t"], order: int, size: int) -> Bool[Tensor
     ]
 
 
-def _grown(
-    log_prob: Float[Tensor, " n"], log_probs: Float[Tensor, "n v"], sentences: int, rules: _Rules
-) -> _Candidates:
+def _grown(log_prob: Float[Tensor, " n"], log_probs: Float[Tensor, "n v"], sentences: int, rules: Rules) -> Candidates:
     """The best 2·beams continuations of each sentence, or all."""
     rows, size = log_probs.shape
     every = rows // sentences * size
     wanted = min(2 * rules.beams, every)
     first = torch.arange(0, rows, rows // sentences, device=log_probs.device).unsqueeze(1)  # row of each sentence
-    if log_probs.device.type == "cpu" and every >= max(_MANY, 4 * wanted**2):
-        return _grown_by_groups(log_prob, log_probs, first, wanted)
+    if log_probs.device.type == "cpu" and every >= max(MANY, 4 * wanted**2):
+        return grown_by_groups(log_prob, log_probs, first, wanted)
     total = (log_prob.unsqueeze(1) + log_probs).view(sentences, -1)  # [a w·v]
     top, where = total.topk(wanted, dim=1)
-    return _Candidates(top, first + where // size, where % size)
+    return Candidates(top, first + where // size, where % size)
 
 
-def _grown_by_groups(
+def grown_by_groups(
     log_prob: Float[Tensor, " n"], log_probs: Float[Tensor, "n v"], first: Int[Tensor, "a 1"], wanted: int
-) -> _Candidates:
+) -> Candidates:
     """The same from one quick pass: the best m tokens are in those m groups of tokens whose best ones are best."""
     (rows, size), sentences = log_probs.shape, len(first)
     width = 16 * -(-math.isqrt(rows // sentences * size // wanted) // 16)  # of a group; the last may have fewer tokens
@@ -237,31 +240,31 @@ def _grown_by_groups(
     total = log_prob[row] + log_probs[row, token.clamp(max=size - 1)]
     total = total.masked_fill(token >= size, -math.inf).flatten(1)
     top, where = total.topk(wanted, dim=1)
-    return _Candidates(top, row.squeeze(-1).gather(1, where // width), token.flatten(1).gather(1, where))
+    return Candidates(top, row.squeeze(-1).gather(1, where // width), token.flatten(1).gather(1, where))
 
 
-def _stopped(log_prob: Float[Tensor, " n"], sentences: int) -> _Candidates:
+def _stopped(log_prob: Float[Tensor, " n"], sentences: int) -> Candidates:
     """The prefixes themselves, with no token after them."""
     rows = torch.arange(len(log_prob), device=log_prob.device).view(sentences, -1)
-    return _Candidates(log_prob.view(sentences, -1), rows, torch.full_like(rows, _NOWHERE))
+    return Candidates(log_prob.view(sentences, -1), rows, torch.full_like(rows, NOWHERE))
 
 
 def _scored(
-    candidates: _Candidates, group: Tensor, coverage: Tensor | None, mask: Tensor | None, length: int, rules: _Rules
-) -> _Ends:
-    """Candidates as hypotheses of `length` steps; those of group `_NONE` do not count."""
+    candidates: Candidates, group: Tensor, coverage: Tensor | None, mask: Tensor | None, length: int, rules: Rules
+) -> Ends:
+    """Candidates as hypotheses of `length` steps; those of group `NONE` do not count."""
     log_prob, origin, token = candidates
     score = log_prob / length_penalty(length, rules.length_penalty)
     if coverage is not None:
         score = score + coverage_penalty(
             coverage[origin], rules.coverage_penalty, None if mask is None else mask.unsqueeze(1)
         )
-    score = score.masked_fill(group == _NONE, -math.inf)
-    step = length + (token == _NOWHERE).long()
-    return _Ends(score, log_prob, origin, token, step, group)
+    score = score.masked_fill(group == NONE, -math.inf)
+    step = length + (token == NOWHERE).long()
+    return Ends(score, log_prob, origin, token, step, group)
 
 
-def _covered(coverage: Tensor | None, weights: Tensor | None, mask: Tensor | None, rules: _Rules) -> Tensor | None:
+def covered(coverage: Tensor | None, weights: Tensor | None, mask: Tensor | None, rules: Rules) -> Tensor | None:
     """The weight that each source position has received, this step included; None where nobody asks."""
     if rules.coverage_penalty == 0:
         return None
@@ -276,7 +279,8 @@ def _covered(coverage: Tensor | None, weights: Tensor | None, mask: Tensor | Non
     return weights if coverage is None else coverage + weights
 
 
-def _checked_mask(mask: Tensor | None, batch: int, device: torch.device) -> Tensor | None:
+def checked_mask(mask: Tensor | None, batch: int, device: torch.device) -> Tensor | None:
+    """The mask [b k] on the device, or an error."""
     if mask is None:
         return None
     if mask.dtype != torch.bool or mask.ndim != 2 or mask.shape[0] != batch:
@@ -284,7 +288,7 @@ def _checked_mask(mask: Tensor | None, batch: int, device: torch.device) -> Tens
     return mask.to(device)
 
 
-def _read(best: _Ends, trellis: list[_Column], eos: int) -> list[list[Hypothesis]]:
+def _read(best: Ends, trellis: list[_Column], eos: int) -> list[list[Hypothesis]]:
     """The hypotheses, each read from its last token back to the first along the trellis."""
     origins, tokens = [column.origin.tolist() for column in trellis], [column.tokens.tolist() for column in trellis]
 
@@ -296,14 +300,14 @@ def _read(best: _Ends, trellis: list[_Column], eos: int) -> list[list[Hypothesis
             looks.append(trellis[time].weights)
             rows.append(origins[time][rows[-1]])
         seen = [look[place] for look, place in zip(looks, rows, strict=True) if look is not None]
-        if token in (eos, _NOWHERE):
+        if token in (eos, NOWHERE):
             words = words[1:]
-        if token == _NOWHERE:
+        if token == NOWHERE:
             seen = seen[1:]
         weights = torch.stack(seen[::-1]) if seen else None
         return Hypothesis(words[::-1], log_prob, score, weights, finished=token == eos)
 
     return [
-        [read(*end) for *end, group in zip(*sentence, strict=True) if group != _NONE]
+        [read(*end) for *end, group in zip(*sentence, strict=True) if group != NONE]
         for sentence in zip(*(field.tolist() for field in best), strict=True)
     ]

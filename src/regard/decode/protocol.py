@@ -66,7 +66,7 @@ def pick(state: Any, index: Int[Tensor, " m"], *, sentences: Int[Tensor, " a"] |
             return tensor  # all stay
         return tensor.index_select(0, sentences.to(tensor.device))
 
-    return _mapped(state, change)
+    return mapped(state, change)
 
 
 def tensors(state: Any) -> list[Tensor]:
@@ -82,27 +82,30 @@ def _parts(state: Any) -> list[tuple[Tensor, bool]]:
         leaves.append((tensor, shared))
         return tensor
 
-    _mapped(state, see)
+    mapped(state, see)
     return leaves
 
 
-def _mapped(state: Any, change: Callable[[Tensor, bool], Tensor], shared: bool = False) -> Any:
-    """The same nest, with every tensor changed that has a first axis; `change` hears whether it is shared."""
+def mapped(state: Any, change: Callable[[Tensor, bool], Tensor], shared: bool = False, *, numbers: bool = False) -> Any:
+    """The same nest, with every tensor changed that has a first axis; `change` hears whether it is shared.
+
+    With `numbers`, tensors without axes are changed too.
+    """
     if isinstance(state, Tensor):
-        return change(state, shared) if state.ndim else state
+        return change(state, shared) if state.ndim or numbers else state
     if isinstance(state, _PLAIN):
         return state
     if isinstance(state, list | tuple):
-        parts = [_mapped(item, change, shared or isinstance(state, Shared)) for item in state]
+        parts = [mapped(item, change, shared or isinstance(state, Shared), numbers=numbers) for item in state]
         return type(state)(*parts) if hasattr(state, "_fields") else type(state)(parts)
     if isinstance(state, dict):
         same = copy.copy(state)
-        same.update({name: _mapped(item, change, shared) for name, item in state.items()})
+        same.update({name: mapped(item, change, shared, numbers=numbers) for name, item in state.items()})
         return same
     if dataclasses.is_dataclass(state) and not isinstance(state, type):
         fresh = copy.copy(state)
         for field in dataclasses.fields(state):
-            value = _mapped(getattr(state, field.name), change, shared)
+            value = mapped(getattr(state, field.name), change, shared, numbers=numbers)
             object.__setattr__(fresh, field.name, value)  # frozen ones too
         return fresh
     raise RegardError(

@@ -22,7 +22,7 @@ TopP = Annotated[float, Range(above=0, most=1)]
 
 
 @dataclass(frozen=True)
-class _Chance:
+class Chance:
     """The settings, after every range was checked."""
 
     temperature: Temperature
@@ -54,7 +54,7 @@ def sample(
     compare with those of other searches. Steps and finished sentences are as in `greedy`. The same `generator` state
     gives the same hypotheses for the same batch.
     """
-    _Chance(temperature, top_k, top_p)
+    Chance(temperature, top_k, top_p)
     divisor = max(temperature, 1e-30)  # float32 rounds less to 0; what is not the best is at −∞ long before
 
     def choose(log_probs: Tensor) -> Tensor:

@@ -114,6 +114,10 @@ class Bahdanau(Translator):
         hidden = torch.tanh(self.start(memory.summary))
         return State(hidden, keys, memory.values, allowed, previous, time)
 
+    def fixed_state(self, state: State, *, steps: int) -> State:
+        """The state itself: nothing in it grows."""
+        return state
+
     def step(self, tokens: Int[Tensor, " n"], state: State) -> Step:
         """One word: attend with s_{i−1}, write s_i, predict."""
         word = self.target(tokens)

@@ -121,7 +121,7 @@ class State(NamedTuple):
     gain: Tensor  # √m, m the number of real words [n 1 1]
     allowed: Tensor  # [n 1 k], True = may attend
     previous: tuple[Tensor | None, ...]  # weights of the word before [n k], one for each layer
-    time: int
+    time: int | Tensor
 
 
 class ConvS2S(Translator):
@@ -175,6 +175,12 @@ class ConvS2S(Translator):
             time=0,
         )
 
+    def fixed_state(self, state: State, *, steps: int) -> State | None:
+        """The time as a tensor; None where attention has history, or there are not so many positions."""
+        if self._has_history() or steps > self.config.max_positions:
+            return None
+        return state._replace(time=torch.zeros((), dtype=torch.long, device=state.values.device))
+
     def step(self, tokens: Int[Tensor, " n"], state: State) -> Step:
         """One word, from the last k − 1 inputs of each layer; the weights are the mean of all layers'."""
         logits, state, weights = self._write(tokens.unsqueeze(1), state, need_weights=True)
@@ -222,9 +228,16 @@ class ConvS2S(Translator):
         logits: Tensor = self.to_logits(self.dropout(self.target_out(x)))
         time = state.time + tokens.shape[1]
         weights = [each for each in seen if each is not None]
-        previous = tuple(each[:, -1] for each in weights) if weights else (None,) * len(seen)
+        previous = tuple(each[:, -1] for each in weights) if weights and self._has_history() else (None,) * len(seen)
         state = state._replace(caches=tuple(caches), previous=previous, time=time)
         return logits, state, torch.stack(weights).mean(0) if weights else None
+
+    def _has_history(self) -> bool:
+        """Whether attention depends on the words before."""
+        layer = self.decoder[0]
+        assert isinstance(layer, DecoderBlock)
+        score, align = layer.attention.score, layer.attention.align
+        return bool({*getattr(score, "needs", ()), *getattr(align, "needs", ())} & {"previous", "step"})
 
 
 def _linear(inputs: int, outputs: int, *, gain: float = 1.0, dropout: float = 0.0) -> nn.Linear:

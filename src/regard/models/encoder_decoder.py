@@ -71,6 +71,10 @@ class Cho(Translator):
         """h'_0 = tanh(V' c)."""
         return ChoState(torch.tanh(self.start(memory.summary)), memory.summary)
 
+    def fixed_state(self, state: ChoState, *, steps: int) -> ChoState:
+        """The state itself: nothing in it grows."""
+        return state
+
     def step(self, tokens: Int[Tensor, " n"], state: ChoState) -> Step:
         """One word, from the word before, the state and c."""
         logits, state = self._write(self.target(tokens).unsqueeze(1), state)
@@ -140,6 +144,10 @@ class Sutskever(Translator):
     def init_state(self, memory: EncodedSource) -> LSTMState:
         """The decoder starts where the encoder ended, layer by layer."""
         return LSTMState(*memory.summary.unbind(1))
+
+    def fixed_state(self, state: LSTMState, *, steps: int) -> LSTMState:
+        """The state itself: nothing in it grows."""
+        return state
 
     def step(self, tokens: Int[Tensor, " n"], state: LSTMState) -> Step:
         """One word, from the word before and the states."""

@@ -115,6 +115,10 @@ class GNMT(Translator):
         upper = (above,) * len(self.upper)
         return State(LSTMState(nothing, nothing), upper, keys, memory.values, allowed, previous, time)
 
+    def fixed_state(self, state: State, *, steps: int) -> State:
+        """The state itself: nothing in it grows."""
+        return state
+
     def step(self, tokens: Int[Tensor, " n"], state: State) -> Step:
         """One word, through all layers."""
         state, context = self._advance(self.target(tokens), state)

@@ -134,6 +134,10 @@ class Luong(Translator):
         decoder = LSTMState(*memory.summary.unbind(1))
         return State(decoder, fed, keys, memory.values, allowed, previous, time)
 
+    def fixed_state(self, state: State, *, steps: int) -> State:
+        """The state itself: nothing in it grows."""
+        return state
+
     def step(self, tokens: Int[Tensor, " n"], state: State) -> Step:
         """One word: write h_t, attend with it, predict."""
         recur, attend = self._parts_of_one_step(self.dropout(self.target(tokens)), state)

@@ -195,6 +195,10 @@ class ShowAttendTell(nn.Module):
         wide = torch.promote_types(cell.dtype, torch.float32)
         return State(hidden, cell.to(wide), Shared(Places(keys, memory.values, at_test)))
 
+    def fixed_state(self, state: State, *, steps: int) -> State:
+        """The state itself: nothing in it grows."""
+        return state
+
     def step(self, tokens: Int[Tensor, " n"], state: State) -> Step:
         """One word: look with h_{t−1}, write h_t, predict."""
         word = self.embed_dropout(self.embedding(tokens))

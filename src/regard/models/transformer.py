@@ -9,7 +9,19 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.align import ALIGNS
-from regard.attention import POSITIONS, ALiBi, Attention, Cache, Learned, Mask, Position, Relative, Rotary, Sinusoidal
+from regard.attention import (
+    POSITIONS,
+    ALiBi,
+    Attention,
+    Cache,
+    FixedCache,
+    Learned,
+    Mask,
+    Position,
+    Relative,
+    Rotary,
+    Sinusoidal,
+)
 from regard.base import ConfigError, check_settings
 from regard.base.ranges import Count, Few, OneOf, Share, Vocabulary, Width
 from regard.decode import Shared, Step
@@ -60,7 +72,7 @@ def transformer_big(vocabulary: int) -> TransformerConfig:
 class State(NamedTuple):
     """What goes from word to word."""
 
-    caches: tuple[Cache, ...]  # of self-attention, one for each layer
+    caches: tuple[Cache | FixedCache, ...]  # of self-attention, one for each layer
     memories: Shared  # keys and values of the source, a `MultiHead` memory for each layer, projected once
     allowed: Shared  # [a 1 k], True = may attend
     previous: tuple[Tensor | None, ...]  # where there is history: weights of the word before [n h k], for each layer
@@ -130,6 +142,17 @@ class Transformer(Translator):
         allowed = Mask.padding(memory.lengths).dense(1, memory.values.shape[1])
         return State(empty, Shared(memories), Shared(allowed), (None,) * len(layers))
 
+    def fixed_state(self, state: State, *, steps: int) -> State | None:
+        """Caches with room for `steps` steps; None where attention has history, or there are not so many positions."""
+        if self._has_history() or (self.config.position == "learned" and steps > self.config.max_positions):
+            return None
+        layers = [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]
+        like: Tensor = state.memories.value[0].values
+        length = torch.zeros((), dtype=torch.long, device=like.device)
+        return state._replace(
+            caches=tuple(FixedCache.empty(layer.inner, len(like), steps, length, like=like) for layer in layers)
+        )
+
     def step(self, tokens: Int[Tensor, " n"], state: State) -> Step:
         """One word; the weights are those of the last layer, mean over its heads. A trace has all layers and heads."""
         x = self._embed(self.target, tokens.unsqueeze(1), state.caches[0].length)
@@ -172,7 +195,7 @@ class Transformer(Translator):
             x, _, out = layer(x, memory, mask=state.allowed.value, need_weights=seen)
         return Translated(self.to_logits(self.decoder_norm(x)), out.weights.mean(1) if need_weights else None)
 
-    def _embed(self, table: nn.Embedding, tokens: Int[Tensor, "b t"], offset: int) -> Float[Tensor, "b t d"]:
+    def _embed(self, table: nn.Embedding, tokens: Int[Tensor, "b t"], offset: int | Tensor) -> Float[Tensor, "b t d"]:
         words = table(tokens) * math.sqrt(self.config.dim)  # 3.4
         placed: Tensor = self.dropout(words if self.place is None else self.place(words, offset=offset))
         return placed

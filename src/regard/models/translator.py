@@ -43,6 +43,13 @@ class Translator(nn.Module):
         """The state before the first target word: a nest of tensors [b …], reordered by `decode.pick`."""
         raise NotImplementedError
 
+    def fixed_state(self, state: Any, *, steps: int) -> Any:
+        """The first state with room for `steps` steps, in which no tensor grows; None for a model that has none.
+
+        `step` takes it as it takes the other one. A search over fixed shapes asks for it.
+        """
+        return None
+
     def step(self, tokens: Int[Tensor, " n"], state: Any) -> Step:
         """Logits [n v] for the word after `tokens`, the new state, and the weights [n k] of this step."""
         raise NotImplementedError

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention import Attention, AttentionOutput, Cache, Mask, Memory, MultiHead, Position
+from regard.attention import Attention, AttentionOutput, Cache, FixedCache, Mask, Memory, MultiHead, Position
 from regard.nn.dropout import Dropout
 
 
@@ -103,10 +103,10 @@ class DecoderLayer(nn.Module):
         memory: Memory,
         *,
         mask: Tensor | None = None,
-        cache: Cache | None = None,
+        cache: Cache | FixedCache | None = None,
         previous: Tensor | None = None,
         need_weights: bool = False,
-    ) -> tuple[Float[Tensor, "b t d"], Cache | None, AttentionOutput]:
+    ) -> tuple[Float[Tensor, "b t d"], Cache | FixedCache | None, AttentionOutput]:
         """New x, the cache of self-attention if one was passed, and the output of cross-attention.
 
         `memory` is `cross.prepare(encoder output)`, `mask` [a 1 k] is for its keys, `previous` [b h k] the weights

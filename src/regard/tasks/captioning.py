@@ -26,12 +26,14 @@ from regard.nn import device_of, evaluating, token_loss
 from regard.tasks.caption_loss import doubly_stochastic, hard_loss, twice
 from regard.tasks.captioned_pictures import FILES, CaptionedPictures, CaptionedPictureSettings
 from regard.tasks.display import Column, Display, Figure
+from regard.tasks.fast_search import fast_search, rules_of
 from regard.tasks.inputs import Picture, as_pixels, checked_split, picture_name
 from regard.tasks.samples import evenly
 from regard.tasks.search import Search, changed_search, check_search, find_best, search_signature
 from regard.tasks.task import Evaluation, Example, Loss, Progress, StoredTask, TaskEntry
 
 VOCABULARY = "vocabulary.json"
+FORBIDDEN = (PAD, BOS, UNK)
 BLEU = tuple(f"bleu_{order}" for order in range(1, 5))
 BLEU_BREVITY = tuple(f"{key}_brevity" for key in BLEU)
 
@@ -334,11 +336,15 @@ class Captioning(CaptionedPictures, StoredTask):
         """The best captions of what is shown, `batch_tokens` / beams / 4 pictures at a time."""
         check_search(how)
         hypotheses: list[list[Hypothesis]] = []
+        fast = fast_search(model, how, len(shown))
+        if fast is not None:
+            told = None if progress is None else lambda done: progress("captions", done, len(shown))
+            return fast.of_pictures(shown, rules_of(how, FORBIDDEN), how, self.config.max_words, _looking(how), told)
         for chunk in torch.split(shown, max(1, how.batch_tokens // (4 * how.beams))):
             state = model.init_state(model.encode(chunk), **_looking(how))
             options: dict[str, Any] = {
                 "batch": len(chunk), "bos": BOS, "eos": EOS, "max_steps": self.config.max_words,
-                "min_steps": how.min_steps, "forbidden": (PAD, BOS, UNK),
+                "min_steps": how.min_steps, "forbidden": FORBIDDEN,
             }  # fmt: skip
             hypotheses += find_best(model, state, how, **options)
             if progress is not None:

@@ -12,15 +12,29 @@ from torch.nn.utils.parametrize import cached
 
 from regard.base import ConfigError, check_settings
 from regard.base.ranges import Count, Natural, Range, Seed
-from regard.data import BOS, EOS, SPECIALS, UNK, Codec, Pair, SubwordCodec, detokenize, evaluation_batches
+from regard.data import (
+    BOS,
+    EOS,
+    PAD,
+    SPECIALS,
+    UNK,
+    Codec,
+    Pair,
+    SubwordCodec,
+    TokenBatch,
+    detokenize,
+    evaluation_batches,
+)
 from regard.decode import Hypothesis, beam_search, consensus, greedy, sample
 from regard.decode.consensus import Sharpness
 from regard.decode.hypothesis import Beams, CoveragePenalty, LengthPenalty
 from regard.decode.sample import Temperature, TopK, TopP
 from regard.explanation import Explanation, Matrix
 from regard.nn import device_of, evaluating
+from regard.tasks.fast_search import FastSearch, fast_search, rules_of
 from regard.tasks.task import Progress, changed_settings
 
+FORBIDDEN = (PAD, BOS)
 Ratio = Annotated[float, Range(least=0, most=100)]
 Weights = NDArray[np.float32]
 
@@ -43,10 +57,16 @@ class Search:
     seed: Seed = 0  # of what is drawn
     replace_unknown: bool = False  # an unknown word becomes the source word with the largest weight (Luong 2015)
     places: Literal["expected", "argmax"] | None = None  # captions, hard attention: where to look; None: model.at_test
-    batch_tokens: Count = 4096  # places that are searched at once
+    batch_tokens: Count = 4096  # places that are searched at once; over fixed shapes on a GPU free memory decides
+    impl: Literal["auto", "plain", "fixed"] = "auto"  # steps one by one, or over fixed shapes: recorded on a GPU
+    precision: Literal["model", "bfloat16"] = "model"  # in which it computes; bfloat16 is over fixed shapes
 
     def __post_init__(self) -> None:
         check_settings(self)
+        if self.precision != "model" and self.impl == "plain":
+            raise ConfigError(
+                "precision", got=self.precision, expected="model, as impl is plain", cure="leave impl out"
+            )
 
 
 @dataclass(frozen=True)
@@ -92,10 +112,14 @@ def translate_texts(
     predictions: list[list[Prediction]] = [[_blank(text)] for text in texts]
     done = len(texts) - len(asked)
     with evaluating(model):
-        for batch in evaluation_batches(pairs, max_tokens=max(1, how.batch_tokens // how.beams)):
-            source, lengths = batch.source.to(device), batch.source_lengths.to(device)
-            with cached():  # normalised weights are made once a batch, not once a step
-                hypotheses = _hypotheses(model, source, lengths, how, generator)
+        fast = fast_search(model, how, len(pairs)) if pairs else None
+        for batch in _batches(pairs, how, fast):
+            if fast is not None:
+                hypotheses = _hypotheses_fast(fast, batch, how, generator)
+            else:
+                source, lengths = batch.source.to(device), batch.source_lengths.to(device)
+                with cached():  # normalised weights are made once a batch, not once a step
+                    hypotheses = _hypotheses(model, source, lengths, how, generator)
             for number, length, best in zip(batch.indices, batch.source_lengths.tolist(), hypotheses, strict=True):
                 text = texts[asked[number]]
                 predictions[asked[number]] = [_prediction(text, length, one, codecs, how) for one in best]
@@ -161,6 +185,29 @@ def search_signature(how: Search) -> str:
     return f"search:{','.join(parts)}"
 
 
+def _batches(pairs: list[Pair], how: Search, fast: FastSearch | None) -> list[TokenBatch]:
+    places = max(1, how.batch_tokens // how.beams)
+    if fast is None:
+        return evaluation_batches(pairs, max_tokens=places)
+    return fast.batches(pairs, rules_of(how, FORBIDDEN), max_tokens=places, ratio=how.max_ratio)
+
+
+def _hypotheses_fast(
+    fast: FastSearch, batch: TokenBatch, how: Search, generator: torch.Generator | None
+) -> list[list[Hypothesis]]:
+    source, lengths = batch.source.to(fast.device), batch.source_lengths.to(fast.device)
+    mask = torch.arange(source.shape[1], device=source.device) < lengths.unsqueeze(1)
+    return fast.find(
+        fast.model.init_state(fast.model.encode(source, lengths)),
+        rules_of(how, FORBIDDEN),
+        (how.max_ratio * batch.source_lengths).long() + 10,
+        mask=mask if how.coverage_penalty else None,
+        generator=generator,
+        sharpness=how.consensus,
+        count=how.nbest,
+    )
+
+
 def _hypotheses(
     model: Any, source: torch.Tensor, lengths: torch.Tensor, how: Search, generator: torch.Generator | None
 ) -> list[list[Hypothesis]]:
@@ -171,7 +218,7 @@ def _hypotheses(
         "eos": EOS,
         "max_steps": (how.max_ratio * lengths).long() + 10,
         "min_steps": how.min_steps,
-        "forbidden": (0, BOS),
+        "forbidden": FORBIDDEN,
     }
     if how.temperature is not None:
         chance: dict[str, Any] = {"temperature": how.temperature, "top_k": how.top_k, "top_p": how.top_p}

@@ -100,7 +100,7 @@ class WordReading(ShownWords, StoredTask):
     )  # fmt: skip
     settings_type = Search
     unused_settings = ("max_ratio", "temperature", "top_k", "top_p", "seed", "coverage_penalty", "replace_unknown",
-                       "places")  # fmt: skip
+                       "places", "impl", "precision")  # fmt: skip
 
     def __init__(self, config: WordReadingConfig, **given: Any) -> None:
         super().__init__(config, **given)

@@ -1,0 +1,281 @@
+"""Search on one GPU: the plain one, ours over fixed shapes with recorded steps, and `generate` of Hugging Face.
+
+    python benchmarks/search_gpu.py                      # everything, in less than four minutes
+    python benchmarks/search_gpu.py --parts transformer one
+    python benchmarks/search_gpu.py --check              # only compares, at small sizes; on a CPU too
+
+Models are those of the recipes, with random weights and 8,000 words; sentences have the lengths of captions, 4 to 40
+sub-words. "10 steps" forces every sentence to exactly 10 steps. "ragged" ends every sentence at a length of its own, 5
+to 40 steps, as real ones do. Rates are tokens a second, weights of what was found included and on the host; the text
+itself is not part of it. Each way takes its turn in each round, and medians are given. The plain search runs with
+`batch_tokens` as shipped and with one batch of all sentences, in float32 and with weights in bfloat16.
+
+Recording happens in a round that is not counted; its seconds are printed. Before anything is timed, scores of the plain
+search and of ours in float32 are compared: see gate.py. Tokens that are equal are counted. Marian of Hugging Face has
+the same weights (see hugging_face.py) and gets the better of its batches.
+"""
+
+import argparse
+import copy
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from gate import check_results
+from hugging_face import build_peer, copy_weights
+from timing import append, side_by_side
+from torch import Tensor
+
+from regard.data import PAD, Pair, evaluation_batches
+from regard.decode import Hypothesis
+from regard.models import MODELS
+from regard.recipes import RECIPES
+from regard.tasks import Search
+from regard.tasks.fast_search import FastSearch, rules_of
+from regard.tasks.search import FORBIDDEN, find_best
+
+WORDS, STEPS = 8000, 10
+RECIPE_OF = {
+    "transformer": "transformer/multi30k_de_en", "rnnsearch": "bahdanau/multi30k_de_en", "gnmt": "gnmt/multi30k_de_en",
+    "convs2s": "convs2s/multi30k_de_en", "captions": "show_attend_tell/flickr8k_soft",
+}  # fmt: skip
+PARTS = ("transformer", "ragged", "one", "rnnsearch", "luong", "gnmt", "convs2s", "captions")
+Found = list[list[Hypothesis]]
+
+
+class Sentences:
+    """Random sentences, how they are searched, and when each of them ends."""
+
+    def __init__(self, count: int, device: torch.device, *, ragged: bool = False, words: int = WORDS) -> None:
+        chance = torch.Generator().manual_seed(0)
+        lengths = (14 + 6 * torch.randn(count, generator=chance)).round().clamp(4, 40).int().tolist()
+        self.pairs: list[Pair] = [(torch.randint(4, words, (n,), generator=chance).tolist(), []) for n in lengths]
+        self.last = torch.full((count,), STEPS)
+        if ragged:
+            self.last = torch.tensor([min(40, max(5, n + int(torch.randint(-3, 4, (), generator=chance))))
+                                      for n in lengths])  # fmt: skip
+        self.min_steps, self.device = 0 if ragged else STEPS, device
+
+    @property
+    def tokens(self) -> int:
+        """How many there are to find."""
+        return int(self.last.sum())
+
+    def plain(self, model: Any, how: Search, max_tokens: int) -> Found:
+        """The plain search, batch by batch; weights are brought to the host, all of a batch together."""
+        found: Found = [[] for _ in self.pairs]
+        for batch in evaluation_batches(self.pairs, max_tokens=max_tokens):
+            source, lengths = batch.source.to(self.device), batch.source_lengths.to(self.device)
+            state, last = model.init_state(model.encode(source, lengths)), self.last[batch.indices].to(self.device)
+            options = {"batch": len(batch), "bos": 1, "eos": 2, "max_steps": last, "forbidden": FORBIDDEN}
+            here = find_best(model, state, how, min_steps=self.min_steps, **options)
+            looks = [one.weights for each in here for one in each if one.weights is not None]
+            if looks:
+                torch.cat([look.flatten() for look in looks]).cpu()
+            for number, each in zip(batch.indices, here, strict=True):
+                found[number] = each
+        return found
+
+    def fast(self, search: FastSearch, how: Search) -> Found:
+        """Ours over fixed shapes; weights come to the host by themselves."""
+        found: Found = [[] for _ in self.pairs]
+        rules = replace(rules_of(how, FORBIDDEN), min_steps=self.min_steps)
+        for batch in search.batches(self.pairs, rules, max_tokens=how.batch_tokens, ratio=0.0):
+            source, lengths = batch.source.to(self.device), batch.source_lengths.to(self.device)
+            state = search.model.init_state(search.model.encode(source, lengths))
+            here = search.find(state, rules, self.last[batch.indices])
+            for number, each in zip(batch.indices, here, strict=True):
+                found[number] = each
+        return found
+
+    def generate(self, peer: Any, beams: int, size: int) -> Tensor:
+        """Hugging Face's search."""
+        ordered = sorted(self.pairs, key=lambda pair: len(pair[0]))
+        out = torch.empty(0)
+        for start in range(0, len(ordered), size):
+            lines = [torch.tensor([*source, 2]) for source, _ in ordered[start : start + size]]
+            source = torch.nn.utils.rnn.pad_sequence(lines, batch_first=True).to(self.device)
+            out = peer.generate(
+                source, attention_mask=(source != PAD).long(), num_beams=beams, do_sample=False, max_new_tokens=STEPS,
+                min_new_tokens=STEPS, eos_token_id=2, pad_token_id=PAD, length_penalty=0.0,
+            )  # fmt: skip
+        return out.cpu()
+
+
+def build(part: str, device: torch.device, *, words: int = WORDS) -> Any:
+    """The model of the recipe, with random weights."""
+    torch.manual_seed(0)
+    if part == "luong":
+        kind = MODELS["luong"]
+        config = kind.config(words, words, embed_dim=256, hidden_dim=512, layers=2, published_start=False)
+        return kind.model(config).to(device).eval()
+    recipe = RECIPES[RECIPE_OF[part]]()
+    kind = next(paper for paper in MODELS.values() if paper.config is type(recipe.model))
+    if part == "captions":
+        config = replace(recipe.model, vocabulary=words, feature_dim=512, encoder=None, encoder_frozen=0)
+    else:
+        config = replace(recipe.model, source_vocabulary=words, target_vocabulary=words)
+    return kind.model(config).to(device).eval()
+
+
+def compare(name: str, ours: Found, plain: Found) -> None:
+    """Counts equal tokens and looks at the scores; refuses ours where scores of other tokens differ too."""
+    same = sum(a[0].tokens == b[0].tokens for a, b in zip(ours, plain, strict=True))
+    scores = [torch.tensor([each[0].score for each in found], dtype=torch.float64) for found in (ours, plain)]
+    apart = (scores[0] - scores[1]).abs().max().item()
+    print(f"  {name}: {same} of {len(plain)} have equal tokens; scores differ by {apart:.1e} at most", flush=True)
+    if "bfloat16" not in name:
+        exact = {"scores": scores[1]}
+        check_results({name: {"scores": scores[0]}}, eager=exact, exact=exact, rounding=1e-4)
+
+
+def ways_of(
+    sentences: Sentences, model: Any, how: Search, *, plain: bool = True
+) -> tuple[dict[str, Callable[[], object]], dict[str, FastSearch]]:
+    """Every way of ours to search, by name."""
+    ways: dict[str, Callable[[], object]] = {}
+    if plain:
+        half = copy.deepcopy(model).bfloat16()
+        ways["plain, as shipped"] = lambda: sentences.plain(model, how, max(1, 4096 // how.beams))
+        ways["plain, one batch"] = lambda: sentences.plain(model, how, 10**9)
+        ways["plain, one batch, bfloat16"] = lambda: sentences.plain(half, how, 10**9)
+    kept = {"fixed, float32": FastSearch(model), "fixed, bfloat16": FastSearch(model, torch.bfloat16)}
+    for name, search in kept.items():
+        ways[name] = lambda search=search: sentences.fast(search, how)
+    return ways, kept
+
+
+def time_ways(
+    part: str, case: str, tokens: int, ways: dict[str, Callable[[], object]], kept: dict[str, FastSearch], rounds: int
+) -> list[dict[str, object]]:
+    """A first round that is said, then medians."""
+    for name, run in ways.items():
+        start = time.perf_counter()
+        run()
+        recorded = f", {kept[name].seconds:.2f} s of it recording" if name in kept else ""
+        print(f"  {name}: first {time.perf_counter() - start:.2f} s{recorded}", flush=True)
+    seconds = side_by_side(ways, rounds=rounds, warm_up=1)
+    rates = {name: tokens / statistics.median(times) for name, times in seconds.items()}
+    best = max((rate for name, rate in rates.items() if name.startswith("plain")), default=None)
+    rows: list[dict[str, object]] = []
+    for name, rate in rates.items():
+        beside = "" if best is None else f"  {rate / best:6.2f} × the best plain one"
+        print(f"    {part:12} {case:18} {name:28} {rate:12,.0f} tokens/s{beside}", flush=True)
+        rows.append({"model": part, "case": case, "way": name, "tokens_per_second": round(rate)})
+    return rows
+
+
+@torch.no_grad()
+def translator_part(part: str, device: torch.device, asked: argparse.Namespace) -> list[dict[str, object]]:
+    """One translator: greedy and beam 5; with Marian beside the Transformer."""
+    ragged, name = part == "ragged", "transformer" if part == "ragged" else part
+    words = 300 if asked.check else WORDS
+    sentences = Sentences(asked.sentences, device, ragged=ragged, words=words)
+    model, rows = build(name, device, words=words), []
+    for beams in (1, 5):
+        how = Search(beams=beams, length_penalty=0.0)
+        case = f"{'ragged' if ragged else f'{STEPS} steps'}, {'greedy' if beams == 1 else f'beam {beams}'}"
+        print(f"\n{part}, {case}, {len(sentences.pairs)} sentences", flush=True)
+        ways, kept = ways_of(sentences, model, how)
+        plain = sentences.plain(model, how, 4096)
+        for way, search in kept.items():
+            compare(way, sentences.fast(search, how), plain)
+        if asked.check:
+            continue
+        if part == "transformer":
+            peer = build_peer(model.config)
+            copy_weights(model.cpu(), peer)
+            model.to(device)
+            peer = peer.to(device, torch.bfloat16).eval()
+            for size in (250, len(sentences.pairs)):
+                ways[f"Hugging Face, bfloat16, {size}"] = partial(sentences.generate, peer, beams, size)
+        rows += time_ways(part, case, sentences.tokens, ways, kept, asked.rounds)
+    return rows
+
+
+@torch.no_grad()
+def one_part(device: torch.device, asked: argparse.Namespace) -> list[dict[str, object]]:
+    """One sentence at a time, after recording."""
+    model, rows = build("transformer", device), []
+    sentences = [Sentences(1, device)] * (2 if asked.check else 20)
+    for beams in (1, 5):
+        how = Search(beams=beams, length_penalty=0.0)
+        print(f"\none sentence, {'greedy' if beams == 1 else f'beam {beams}'}", flush=True)
+        kept = {"fixed, float32": FastSearch(model), "fixed, bfloat16": FastSearch(model, torch.bfloat16)}
+        compare("fixed, float32", sentences[0].fast(kept["fixed, float32"], how), sentences[0].plain(model, how, 4096))
+        if asked.check:
+            continue
+        ways: dict[str, Callable[[], object]] = {
+            "plain": lambda how=how: [each.plain(model, how, 4096) for each in sentences]
+        }
+        for name, search in kept.items():
+            ways[name] = lambda search=search, how=how: [each.fast(search, how) for each in sentences]
+        tokens = STEPS * len(sentences)
+        rows += time_ways("one sentence", f"beam {beams}", tokens, ways, kept, asked.rounds)
+    return rows
+
+
+@torch.no_grad()
+def captions_part(device: torch.device, asked: argparse.Namespace) -> list[dict[str, object]]:
+    """Captions of random features, 40 prefixes and consensus."""
+    model = build("captions", device, words=300 if asked.check else 3000)
+    shown = torch.rand(6 if asked.check else 200, 196, 512, device=device)
+    how, longest = Search(beams=40, length_penalty=0.0, consensus=0.7), 12 if asked.check else 20
+    half = copy.deepcopy(model).bfloat16()
+
+    def plain(made: Any, pictures: int) -> Found:
+        found: Found = []
+        for chunk in torch.split(shown, pictures):
+            options = {"batch": len(chunk), "bos": 1, "eos": 2, "max_steps": longest, "forbidden": FORBIDDEN}
+            found += find_best(made, made.init_state(made.encode(chunk)), how, **options)
+        return found
+
+    def fast(search: FastSearch) -> Found:
+        return search.of_pictures(shown, rules_of(how, FORBIDDEN), how, longest, {}, None)
+
+    print(f"\ncaptions, beam 40, consensus, {len(shown)} pictures", flush=True)
+    kept = {"fixed, float32": FastSearch(model), "fixed, bfloat16": FastSearch(model, torch.bfloat16)}
+    expected = plain(model, 25)
+    for name, search in kept.items():
+        compare(name, fast(search), expected)
+    if asked.check:
+        return []
+    ways: dict[str, Callable[[], object]] = {
+        "plain, as shipped": lambda: plain(model, 25),
+        "plain, one batch, bfloat16": lambda: plain(half, len(shown)),
+        **{name: lambda search=search: fast(search) for name, search in kept.items()},
+    }
+    return time_ways("captions", "beam 40, consensus", longest * len(shown), ways, kept, min(2, asked.rounds))
+
+
+def main() -> None:
+    """Every part, in order, until the time is over."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what is compared and timed")
+    parser.add_argument("--sentences", type=int, default=1000, help="how many are translated")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each way takes its turn")
+    parser.add_argument("--limit", type=float, default=240, help="seconds after which no further part begins")
+    parser.add_argument("--check", action="store_true", help="only compare, at small sizes; on a CPU too")
+    parser.add_argument("--no-save", dest="save", action="store_false", help="add nothing to the results")
+    asked = parser.parse_args()
+    device, start = torch.device("cuda" if torch.cuda.is_available() else "cpu"), time.perf_counter()
+    if device.type == "cpu" and not asked.check:
+        raise SystemExit("this benchmark needs a CUDA device; --check compares without one")
+    asked.sentences = min(asked.sentences, 12) if asked.check else asked.sentences
+    for part in asked.parts:
+        if time.perf_counter() - start > asked.limit:
+            print(f"no time is left for {part}")
+            continue
+        run = {"one": one_part, "captions": captions_part}.get(part)
+        rows = translator_part(part, device, asked) if run is None else run(device, asked)
+        if asked.save and rows:
+            append("search_gpu.csv", rows)
+    print(f"\n{time.perf_counter() - start:.0f} s in all")
+
+
+if __name__ == "__main__":
+    main()

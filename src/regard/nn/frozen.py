@@ -1,0 +1,56 @@
+"""A copy of a model for search alone: in evaluation, in any precision, and always in the same places of memory."""
+
+import copy
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+
+class Frozen:
+    """A copy of `model`, `frozen.model`, with its floating-point numbers in `dtype`; `refresh` brings it up to date.
+
+    Weights that are computed from others, as by weight normalisation, are plain ones in the copy: they are computed
+    when it is refreshed, not at every step. Recorded graphs read the copy: the model may be trained or moved between.
+    """
+
+    def __init__(self, model: nn.Module, dtype: torch.dtype | None = None) -> None:
+        self.model = copy.deepcopy(model).requires_grad_(False).eval()
+        for module in self.model.modules():
+            if parametrize.is_parametrized(module):
+                _settle(module)
+        if dtype is not None:
+            self.model.to(dtype)
+        for module in self.model.modules():
+            if isinstance(module, nn.RNNBase):
+                module.flatten_parameters()
+        self._here = _tensors(self.model)
+
+    @torch.no_grad()
+    def refresh(self, model: nn.Module) -> None:
+        """Copies the numbers of the model as they are now."""
+        modules = dict(model.named_modules())
+        here, there = [], []
+        for (path, name), tensor in self._here.items():
+            here.append(tensor)
+            there.append(getattr(modules[path], name).detach())
+        torch._foreach_copy_(here, there)
+
+
+def _settle(module: nn.Module) -> None:
+    """Makes the parametrised tensors of a module plain ones; other modules of its class stay as they are."""
+    names = list(module.parametrizations)  # type: ignore[arg-type]
+    values = {name: getattr(module, name).detach().clone() for name in names}
+    module.__class__ = type(module).__bases__[0]
+    del module._modules["parametrizations"]
+    for name, value in values.items():
+        module.register_parameter(name, nn.Parameter(value, requires_grad=False))
+
+
+def _tensors(model: nn.Module) -> dict[tuple[str, str], Tensor]:
+    """Every parameter and buffer once, by the path of its module and its name."""
+    found: dict[int, tuple[tuple[str, str], Tensor]] = {}
+    for path, module in model.named_modules():
+        for name, tensor in [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]:
+            found.setdefault(id(tensor), ((path, name), tensor))
+    return dict(found.values())

@@ -1,0 +1,240 @@
+"""When a search runs over fixed shapes, and what it needs: a copy of the model, buffers, and recorded steps."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.tracing import is_tracing
+from regard.base import ConfigError
+from regard.data import BOS, EOS, Pair, TokenBatch, collate, evaluation_batches
+from regard.decode import Hypothesis
+from regard.decode.beam import Rules
+from regard.decode.captured import Captured
+from regard.decode.fixed_path import PathRules
+from regard.decode.fixed_search import AtOnce, FixedSearch, fitting, room_for
+from regard.decode.fixed_state import FixedShapes
+from regard.decode.protocol import tensors
+from regard.nn.evaluating import device_of
+from regard.nn.frozen import Frozen
+
+WORTH = 100  # sentences; recording the steps costs more than fewer of them take
+SIZES = (1, 4, 16, 64, 128, 256, 512, 1024, 2048)  # sentences in a step
+FEW = 16  # sentences that fit into every memory
+SHARE = 0.4  # of the free memory that a search may fill
+_KEPT: WeakKeyDictionary[nn.Module, dict[torch.dtype | None, "FastSearch"]] = WeakKeyDictionary()
+
+
+def fast_search(model: nn.Module, how: Any, count: int) -> "FastSearch | None":
+    """The search over fixed shapes for `count` sentences with these settings, or None for the plain one.
+
+    impl="auto" takes it on a GPU, for many sentences or where steps of this model are recorded already; not for a model
+    without fixed shapes, nor where a trace, an intervention or a hook watches. "fixed" takes it on any device, or says
+    why it cannot; so does precision="bfloat16".
+    """
+    if how.impl == "plain":
+        return None
+    wanted = how.impl == "fixed" or how.precision != "model"
+    reason = _reason_against(model)
+    if wanted and reason:
+        raise ConfigError("a search over fixed shapes cannot run here", got=reason, cure="set impl=plain")
+    if reason or not (wanted or (device_of(model).type == "cuda" and (count >= WORTH or model in _KEPT))):
+        return None
+    return _kept(model, torch.bfloat16 if how.precision == "bfloat16" else None)
+
+
+def recording_seconds(model: nn.Module) -> float:
+    """What recording the steps of a model's searches has taken so far."""
+    return sum((search.seconds for search in _KEPT.get(model, {}).values()), 0.0)
+
+
+def _reason_against(model: nn.Module) -> str:
+    """Why a model cannot be searched with over fixed shapes; empty if it can."""
+    if not isinstance(model, FixedShapes):
+        return f"{type(model).__name__}, which has no fixed_state"
+    if is_tracing() or torch._C._len_torch_function_stack() > 0:
+        return "a trace or an intervention, which would not see the copy of the model that is searched with"
+    hooked = any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+    return "a hook on a module, which would be called in recording alone" if hooked else ""
+
+
+def _kept(model: nn.Module, dtype: torch.dtype | None) -> "FastSearch":
+    """The search of this model; on a GPU the one that has recorded steps, with the weights of now."""
+    device = device_of(model)
+    if device.type != "cuda":
+        return FastSearch(model, dtype)
+    kept = _KEPT.setdefault(model, {})
+    if dtype in kept and kept[dtype].fits(model):
+        kept[dtype].refresh(model)
+    else:
+        kept[dtype] = FastSearch(model, dtype)
+    return kept[dtype]
+
+
+class FastSearch:
+    """The searches of one model over fixed shapes, each for some shapes and rules. `model` is the copy that they use.
+
+    With a `dtype` the copy computes in it.
+    """
+
+    def __init__(self, model: nn.Module, dtype: torch.dtype | None = None) -> None:
+        self.device, self._own = device_of(model), _dtype(model)
+        self._frozen = Frozen(model, dtype)
+        self.model: Any = self._frozen.model
+        self._searches: dict[tuple[Any, ...], FixedSearch] = {}
+        self._pool: Any = None
+
+    @property
+    def seconds(self) -> float:
+        """What recording has taken."""
+        runners = (each.runner for each in self._searches.values())
+        return sum((each.seconds for each in runners if isinstance(each, Captured)), 0.0)
+
+    def fits(self, model: nn.Module) -> bool:
+        """Whether the copy is one of this model as it is: on the same device, in the same type."""
+        return (device_of(model), _dtype(model)) == (self.device, self._own)
+
+    def refresh(self, model: nn.Module) -> None:
+        """Takes the weights of the model as they are now."""
+        self._frozen.refresh(model)
+
+    def batches(
+        self, pairs: Sequence[Pair], rules: PathRules | Rules, *, max_tokens: int, ratio: float
+    ) -> list[TokenBatch]:
+        """The pairs sorted by length: on a GPU as many at once as memory allows, of one of a few lengths."""
+        if self.device.type != "cuda":
+            return evaluation_batches(pairs, max_tokens=max_tokens)
+        order = sorted(range(len(pairs)), key=lambda number: len(pairs[number][0]))
+        chosen = []
+        while order:
+            keys = padded_length(len(pairs[order[-1]][0]) + 1)
+            size = FEW if len(order) <= FEW else self._size(keys, rules, int(ratio * keys) + 10)
+            part, order = order[-size:], order[:-size]
+            batch = collate([pairs[number] for number in part]).fitted(rows=1, multiple=keys)
+            batch.indices[:] = part
+            chosen.append(batch)
+        return chosen[::-1]
+
+    def _size(self, keys: int, rules: PathRules | Rules, longest: int) -> int:
+        """How many sentences of so many tokens are searched at once."""
+        source = torch.full((1, keys), EOS, device=self.device)
+        state = self.model.init_state(self.model.encode(source, torch.tensor([keys], device=self.device)))
+        return self.capacity(state, rules, longest)
+
+    def capacity(self, state: Any, rules: PathRules | Rules, longest: int) -> int:
+        """How many sentences like that of a first `state` are searched at once, by the free memory of the device."""
+        if self.device.type != "cuda":
+            return SIZES[-1]
+        free, _ = torch.cuda.mem_get_info(self.device)
+        free += torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
+        return size_in(int(SHARE * free), self._bytes(state, rules, longest))
+
+    def find(
+        self,
+        state: Any,
+        rules: PathRules | Rules,
+        last: Tensor,
+        *,
+        mask: Tensor | None = None,
+        generator: torch.Generator | None = None,
+        sharpness: float | None = None,
+        count: int | None = None,
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses of sentences with these last steps [b], which lie on the host; by consensus if it is sharp."""
+        batch, longest = len(last), int(last.max())
+        steps = room_for(longest)
+        if self.model.fixed_state(state, steps=steps) is None:
+            steps = longest  # a model may have so many positions and no more
+        if (first := self.model.fixed_state(state, steps=steps)) is None:
+            cure = "set impl=plain"
+            raise ConfigError("this model has no fixed shapes with these settings", got=f"{longest} steps", cure=cure)
+        largest = batch if self.device.type != "cuda" else fitting([*SIZES, batch], batch)
+        sizes = (*(size for size in SIZES if size < largest), largest)
+        shapes = tuple((tensor.shape[1:], tensor.dtype) for tensor in tensors(first))
+        keys = None if mask is None or not isinstance(rules, Rules) else mask.shape[1]
+        key = (rules, steps, sizes, keys, shapes)
+        if key not in self._searches:
+            made = FixedSearch(self.model, rules, state, sizes=sizes, steps=steps, keys=keys, runner=self._runner())
+            self._searches = {**self._searches, key: made} if self.device.type == "cuda" else {key: made}
+        options: dict[str, Any] = {"mask": mask} if isinstance(rules, Rules) else {"generator": generator}
+        read = {"sharpness": sharpness, "count": count} if isinstance(rules, Rules) else None
+        search = self._searches[key]
+        found: list[list[Hypothesis]] = search(
+            state, batch=batch, bos=BOS, last=last.to(self.device), longest=longest, read=read, **options
+        )
+        return found
+
+    def of_pictures(
+        self,
+        shown: Tensor,
+        rules: PathRules | Rules,
+        how: Any,
+        longest: int,
+        looking: Mapping[str, Any],
+        told: Callable[[int], None] | None,
+    ) -> list[list[Hypothesis]]:
+        """The captions of what is shown, as many at a time as memory allows; `told` hears how many are done."""
+        found: list[list[Hypothesis]] = []
+        one = self.model.init_state(self.model.encode(shown[:1]), **looking)
+        for chunk in torch.split(shown, self.capacity(one, rules, longest)):
+            state = self.model.init_state(self.model.encode(chunk), **looking)
+            last = torch.full((len(chunk),), longest)
+            found += self.find(state, rules, last, sharpness=how.consensus, count=how.nbest)
+            if told is not None:
+                told(len(found))
+        return found
+
+    def _runner(self) -> AtOnce | Captured:
+        if self.device.type != "cuda":
+            return AtOnce()
+        self._pool = self._pool or torch.cuda.graph_pool_handle()
+        return Captured(self.device, pool=self._pool)
+
+    def _bytes(self, state: Any, rules: PathRules | Rules, longest: int) -> int:
+        """About what a sentence takes: its state twice, its trellis, and four times its logits in float32."""
+        beams, steps = rules.beams if isinstance(rules, Rules) else 1, room_for(longest)
+        first = self.model.fixed_state(state, steps=steps)
+        kept = sum(tensor.nbytes for tensor in tensors(state if first is None else first))
+        config = self.model.config
+        words = getattr(config, "target_vocabulary", getattr(config, "vocabulary", 50_000))
+        keys = max((tensor.shape[1] for tensor in tensors(state) if tensor.ndim > 2), default=1)
+        return beams * (2 * kept + steps * (16 + 4 * keys) + 16 * words)
+
+
+def rules_of(how: Any, forbidden: Sequence[int]) -> PathRules | Rules:
+    """The rules of a search by its settings: a path where one beam is asked for, or a temperature; else a beam."""
+    barred = frozenset(forbidden)
+    if how.temperature is not None:
+        return PathRules(EOS, how.min_steps, barred, how.temperature, how.top_k, how.top_p)
+    if how.beams == 1 and how.nbest == 1 and not how.no_repeat:
+        return PathRules(EOS, how.min_steps, barred)
+    nbest = how.nbest if how.consensus is None else how.beams
+    penalties = how.length_penalty, how.coverage_penalty
+    return Rules(EOS, how.beams, nbest, how.min_steps, *penalties, how.no_repeat, barred)
+
+
+def padded_length(length: int) -> int:
+    """One of a few lengths: 8, 16, 24, 32, 48, 64, 96, 128 …
+
+    >>> [padded_length(length) for length in (1, 8, 17, 33, 65, 130)]
+    [8, 8, 24, 48, 96, 192]
+    """
+    size = 8
+    while size < length:
+        size += 8 if size < 32 else size // 2 if size & (size - 1) == 0 else size // 3
+    return size
+
+
+def size_in(memory: int, each: int) -> int:
+    """The largest of `SIZES` that fits into so many bytes; one at least.
+
+    >>> size_in(5000, 10)
+    256
+    """
+    return max((size for size in SIZES if size * each <= memory), default=1)
+
+
+def _dtype(model: nn.Module) -> torch.dtype | None:
+    return next((parameter.dtype for parameter in model.parameters() if parameter.is_floating_point()), None)
