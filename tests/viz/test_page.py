@@ -295,7 +295,7 @@ def seeing():
 def test_pictures_are_inside_the_page(seeing):
     page = Page(seeing)
     files = [attrs["src"] for attrs in page.all("img")] + [attrs["srcset"] for attrs in page.all("source")]
-    assert len(files) == 2 + 2 + 2 + 1  # thumbnails; words and gates, for light and dark pages; a map
+    assert len(files) == 2 + 1 + 2 + 2 + 1  # thumbnails; words; words and gates, for light and dark pages; a map
     assert all(file.startswith("data:image/png;base64,") for file in files)
     assert "img-src data:" in next(attrs["content"] for attrs in page.all("meta") if "http-equiv" in attrs)
     assert all(attrs["alt"] for attrs in page.all("img"))

@@ -6,6 +6,7 @@
 ("J'ai perdu mes clés.", True)
 """
 
+from regard.api.alignment import find_head, use_head
 from regard.api.examples import chosen, examples, overviews
 from regard.api.model import Model, verb_of
 from regard.api.pictures import beside, charts, draw_examples, explanations_of, labels, places_of
@@ -37,6 +38,7 @@ __all__ = [
     "draw_examples",
     "examples",
     "explanations_of",
+    "find_head",
     "first_test",
     "fit_device",
     "is_writable",
@@ -49,6 +51,7 @@ __all__ = [
     "result",
     "shipped",
     "train",
+    "use_head",
     "verb_of",
     "write_result",
 ]
