@@ -4,8 +4,8 @@
     python tools/make_ledger.py --check    change nothing; exit status 1 if a page is stale
 
 A table stands between `<!-- ledger: recipe, recipe -->` and `<!-- end -->`; `all` stands for every recipe that has
-results. Variants of a recipe (results/RECIPE@VARIANT.json) follow it. README has a short one,
-`<!-- lines: recipe, recipe -->`: the lines of `regard list`.
+results. Variants of a recipe (results/RECIPE@VARIANT.json) follow it. docs/results.md has short
+ones, `<!-- lines: recipe, recipe -->`: the lines of `regard list`.
 """
 
 import argparse
@@ -23,7 +23,8 @@ BLOCK = re.compile(r"(<!-- (?P<kind>ledger|lines): (?P<names>.*?) -->\n).*?(<!--
 
 def pages() -> list[Path]:
     """Documents that may hold tables."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs" / "papers").glob("*.md")), ROOT / "docs" / "reproduction.md"]
+    docs = ROOT / "docs"
+    return [*sorted((docs / "papers").glob("*.md")), docs / "reproduction.md", docs / "results.md"]
 
 
 def rewritten(text: str) -> str:
