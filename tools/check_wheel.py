@@ -1,4 +1,4 @@
-"""The wheel alone: build it, install it in a new environment, and run the command lines of the README and of the guide there.
+"""The wheel alone: build it, install it in a new environment, and run the command lines of README and the guide there.
 
     python tools/check_wheel.py                       # in an environment that has hatchling: .venv after `make setup`
     python tools/check_wheel.py --all                 # also those lines that take minutes
