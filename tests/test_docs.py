@@ -104,9 +104,9 @@ def test_the_page_of_results_shows_the_lines_of_the_list(maker: ModuleType, caps
     named = {name.strip("` ").partition("@")[0] for name, *_ in rows}
     others = {name for name, build in RECIPES.items() if build().entry.name != "translation"}
     missing = sorted(name for name in others if ledger.variants(name) and name not in named)
-    assert not missing, f"{missing} have results: add them to <!-- lines: … --> in docs/results.md, run tools/make_ledger.py"
+    assert not missing, f"{missing} have results: add them to docs/results.md, then run tools/make_ledger.py"
     unknown = sorted(name for name in named if name not in others or not ledger.variants(name))
-    assert not unknown, f"{unknown} have no results, or translate: take them out of <!-- lines: … --> in docs/results.md"
+    assert not unknown, f"{unknown} have no results, or translate: take them out of docs/results.md"
     for name, _, *cells in rows:
         line = listed[name.strip("` ")]
         for cell in cells[:-2]:  # figures, and what is published; parameters and updates are not in the list

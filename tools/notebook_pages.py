@@ -2,7 +2,9 @@
 
 import base64
 import json
+import os
 import re
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +13,15 @@ ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 def run(path: Path, *, timeout: int = 600) -> Any:
     """The notebook with its outputs; an error of a cell is an error here. Runs in a folder that goes afterwards."""
-    import tempfile
-
     import nbformat
     from nbclient import NotebookClient
 
     notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
     with tempfile.TemporaryDirectory() as folder:
         client = NotebookClient(notebook, timeout=timeout, resources={"metadata": {"path": folder}})
-        client.execute()
+        source = str(Path(__file__).parents[1] / "src")  # this clone, whatever else is installed
+        paths = [source, *filter(None, [os.environ.get("PYTHONPATH")])]
+        client.execute(env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)})
     return notebook
 
 

@@ -49,7 +49,7 @@ def entry(name: str, menu: ModuleType) -> Iterator[str]:
 
 
 def _class(name: str, kind: type) -> Iterator[str]:
-    yield f"```python\nclass {name}{_signature(kind)}\n```\n"
+    yield f"```python\nclass {name}{_signature(kind).removesuffix(' -> None')}\n```\n"
     own = kind.__dict__.get("__doc__") or ""
     automatic = own.startswith(f"{kind.__name__}(")  # what a dataclass writes where nothing stands
     yield described(inspect.cleandoc(own) if own and not automatic else "")
@@ -61,7 +61,7 @@ def _class(name: str, kind: type) -> Iterator[str]:
         if not (inspect.isfunction(function) or isinstance(value, property)):
             continue
         given = "" if isinstance(value, property) else _signature(function)
-        yield f"**`{method}{given}`**\n"
+        yield f"```python\n{kind.__name__}.{method}{given}\n```\n"
         yield described(inspect.getdoc(value) or "")
         yield ""
 
@@ -70,6 +70,8 @@ def _signature(thing: Any) -> str:
     """The parameters of a function or a class, as they are written; long ones on several lines."""
     try:
         signature = inspect.signature(inspect.unwrap(thing))
+        given = [each for place, each in enumerate(signature.parameters.values()) if place or each.name != "self"]
+        signature = signature.replace(parameters=given)
     except (ValueError, TypeError):
         return "(…)"
     text = ANSI.sub("", str(signature)).replace("regard._tests.", "")
