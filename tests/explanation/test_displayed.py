@@ -70,4 +70,6 @@ def test_a_translation_displays_its_alignment() -> None:
 
     page = api.load("tatoeba-en-fr").translate("Thank you.")._repr_html_()
     assert "Thank you." in page
-    assert "the best aligned" in page or "translation ↓" in page
+    assert "<span>decoder.1.cross, head 3: the best aligned</span>" in page
+    assert "translation ↓ · source →" in page
+    assert page.count("Merci") == 1  # the title of the alignment is the answer, which stands above

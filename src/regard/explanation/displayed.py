@@ -1,5 +1,6 @@
 """Predictions in a notebook: what went in, what came out, and what was attended to, as one element of HTML."""
 
+from dataclasses import replace
 from typing import Any
 
 from regard.explanation.svg import text
@@ -24,4 +25,6 @@ class Displayed:
         note = f"<small>{more} more in <code>.explanations</code></small>" if more > 0 else ""
         source = str(getattr(prediction, "source", "")).strip()
         head = f'<p class="answer" dir="auto"><small>{text(source)}</small>{words}{note}</p>\n'
-        return widget(*explanations[:MOST], head=head)
+        said = {source, answer, str(prediction.text).strip()}
+        untitled = [replace(each, title="") if each.title in said else each for each in explanations[:MOST]]
+        return widget(*untitled, head=head)

@@ -79,6 +79,8 @@ def matrix_figure(
             for later, (label, matrix) in enumerate(matrices.items())
         )
         chooser = f'<select class="chooser" aria-label="weights" autocomplete="off">{"".join(options)}</select>'
+    elif (label := next(iter(matrices))) != "weights" and text(label) not in name:
+        chooser = f"<span>{text(label)}</span>"
     size = f"--t:{len(rows)};--k:{len(columns)}"
     view = f'viewBox="0 0 {len(columns)} {len(rows)}" role="img" aria-label="weights"'
     named = f'<p class="axes">{text(axes[0])} ↓ · {text(axes[1])} →</p>\n' if axes else ""
