@@ -1,8 +1,9 @@
 # Commands on a fresh machine with Python ≥ 3.11 and make:
 #   make demo       set-up, then the main job on embedded data
 #   make test       set-up, then all checks and tests, without the slow ones
-#   make test-all   the same and the slow ones, with coverage of the whole package, and the wheel in a new environment: an hour
-.PHONY: demo test test-all lint style bench setup format clean help
+#   make test-all   the same and the slow ones, with coverage of the whole package, the wheel in a new environment, and the site: an hour
+#   make docs       the site, in build/site: guide, papers, reference, notebooks; it works offline
+.PHONY: demo test test-all docs lint style bench setup format clean help
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -10,6 +11,7 @@ PYTHON ?= python3
 export PYTHONDONTWRITEBYTECODE :=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-compile  # what is imported is compiled then
+WRITER := .venv/.docs-$(shell cat docs/requirements.txt | cksum | cut -d' ' -f1)  # what the site needs
 READY := .venv/.ready-$(shell cat requirements.txt pyproject.toml | cksum | cut -d' ' -f1)
 TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
 HOOK := --jaxtyping-packages=regard,beartype.beartype
@@ -17,7 +19,7 @@ CORE := '*/score/*,*/align/*,*/attention/*'
 COVER := --cov=regard --cov-config=tests/coverage.toml --cov-report=  # in test-all: it takes a third of the time
 
 help:
-	@sed -n '1,4s/^# *//p' Makefile
+	@sed -n '1,5s/^# *//p' Makefile
 
 setup: $(READY)
 
@@ -40,13 +42,22 @@ test: $(READY) style
 	$(TEST) $(HOOK) -m "not bare and not gpu and not slow"
 	$(TEST) -m "bare and not gpu and not slow" $$(grep -rl --include='test_*.py' 'pytest.mark.bare' tests)
 
-test-all: $(READY) style
+docs: $(READY) $(WRITER)
+	@$(BIN)/python tools/make_docs.py
+
+$(WRITER): docs/requirements.txt | $(READY)
+	@echo "Installing what the site needs (once) …"
+	@$(PIP) -c requirements.txt -r docs/requirements.txt > .venv/docs.log 2>&1 || { tail -n 20 .venv/docs.log; exit 1; }
+	@touch $@
+
+test-all: $(READY) $(WRITER) style
 	@rm -f .coverage .coverage.*
 	$(TEST) $(HOOK) $(COVER) -m "not bare and not gpu"
 	$(TEST) $(COVER) --cov-append -m "bare and not gpu" $$(grep -rl --include='test_*.py' 'pytest.mark.bare' tests)
 	@$(BIN)/python -m coverage report --rcfile=tests/coverage.toml --fail-under=90
 	@$(BIN)/python -m coverage report --rcfile=tests/coverage.toml --include=$(CORE) --skip-covered --fail-under=95
 	$(BIN)/python tools/check_wheel.py
+	$(BIN)/python tools/make_docs.py
 
 lint: $(READY) style
 	@$(BIN)/mypy

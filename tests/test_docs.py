@@ -92,11 +92,11 @@ def test_tables_of_results_are_up_to_date(maker: ModuleType) -> None:
         assert maker.rewritten(text) == text, f"{page.name} is stale: run python tools/make_ledger.py"
 
 
-def test_the_readme_shows_the_lines_of_the_list(maker: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_of_results_shows_the_lines_of_the_list(maker: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     """Word for word: a figure that only one of them has, or another one, is an error in one of them."""
     from regard.cli.main import main
 
-    blocks = list(maker.BLOCK.finditer((ROOT / "README.md").read_text()))
+    blocks = list(maker.BLOCK.finditer((ROOT / "docs" / "results.md").read_text()))
     assert {block["kind"] for block in blocks} == {"lines"}
     assert main(["list"]) == 0
     listed = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if "/" in line.split(" ")[0]}
@@ -104,9 +104,9 @@ def test_the_readme_shows_the_lines_of_the_list(maker: ModuleType, capsys: pytes
     named = {name.strip("` ").partition("@")[0] for name, *_ in rows}
     others = {name for name, build in RECIPES.items() if build().entry.name != "translation"}
     missing = sorted(name for name in others if ledger.variants(name) and name not in named)
-    assert not missing, f"{missing} have results: add them to <!-- lines: … --> in README.md, run tools/make_ledger.py"
+    assert not missing, f"{missing} have results: add them to docs/results.md, then run tools/make_ledger.py"
     unknown = sorted(name for name in named if name not in others or not ledger.variants(name))
-    assert not unknown, f"{unknown} have no results, or translate: take them out of <!-- lines: … --> in README.md"
+    assert not unknown, f"{unknown} have no results, or translate: take them out of docs/results.md"
     for name, _, *cells in rows:
         line = listed[name.strip("` ")]
         for cell in cells[:-2]:  # figures, and what is published; parameters and updates are not in the list

@@ -1,10 +1,10 @@
-"""The wheel alone: build it, install it in a new environment, and run the command lines of the README there.
+"""The wheel alone: build it, install it in a new environment, and run the command lines of README and the guide there.
 
     python tools/check_wheel.py                       # in an environment that has hatchling: .venv after `make setup`
     python tools/check_wheel.py --all                 # also those lines that take minutes
     python tools/check_wheel.py --folder somewhere    # keep environment and files there, and use the environment again
 
-Lines of README.md that begin with `regard` are run as they stand, in their order, in an empty folder. A comment that
+Lines of PAGES that begin with `regard` are run as they stand, in their order, in an empty folder. A comment that
 says "needs …" names what the package does not ship, or a run that no line has made; "takes N minutes" marks what only
 --all runs. What the wheel depends on comes from the package index.
 """
@@ -23,15 +23,16 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGES = ("README.md", "docs/start.md", "docs/pictures.md", "docs/reading_and_memory.md")
 VARIABLES = ("PYTHONPATH", "REGARD_DATA", "VIRTUAL_ENV")  # that would let in what a new user does not have
 
 
 class Line(NamedTuple):
-    """A command of the README."""
+    """A command of a page."""
 
     words: list[str]
     needs: str  # what the package does not ship; "" if nothing
-    minutes: float  # that it takes, where the README says so
+    minutes: float  # that it takes, where the page says so
 
 
 def command_lines(text: str) -> list[Line]:
@@ -46,6 +47,11 @@ def command_lines(text: str) -> list[Line]:
                 Line(shlex.split(command), needs[1].strip() if needs else "", float(takes[1]) if takes else 0.0)
             )
     return found
+
+
+def all_lines() -> list[Line]:
+    """Those of all pages, in the order in which a reader meets them."""
+    return [line for page in PAGES for line in command_lines((ROOT / page).read_text(encoding="utf-8"))]
 
 
 def _parted(row: str) -> tuple[str, str]:
@@ -108,7 +114,7 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="also the lines that take minutes")
     parser.add_argument("--folder", type=Path, help="keep all there (default: a folder that goes afterwards)")
     asked = parser.parse_args()
-    lines, failed, count = command_lines((ROOT / "README.md").read_text(encoding="utf-8")), 0, 0
+    lines, failed, count = all_lines(), 0, 0
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(asked.folder or temporary).resolve()
         folder.mkdir(parents=True, exist_ok=True)
@@ -128,7 +134,7 @@ def main() -> int:
                 print(f"{'ran' if good else 'FAILED':6} {seconds:5.0f} s   {text}", flush=True)
                 if not good:
                     print(f"exit status {status}\n{said[-2000:]}", flush=True)
-    print(f"{count} lines of README.md ran, {failed} failed, {len(lines) - count} were skipped")
+    print(f"{count} lines of {len(PAGES)} pages ran, {failed} failed, {len(lines) - count} were skipped")
     return 1 if failed or not count else 0
 
 

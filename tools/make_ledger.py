@@ -4,9 +4,9 @@
     python tools/make_ledger.py --check    change nothing; exit status 1 if a page is stale
 
 A table stands between `<!-- ledger: recipe, recipe -->` and `<!-- end -->`; `all` stands for every recipe that has
-results. Variants of a recipe (results/RECIPE@VARIANT.json) follow it. README has a short one,
-`<!-- lines: recipe, recipe -->`: the lines of `regard list`. docs/zoo.md has what trainings cost,
-`<!-- costs: all -->`, and the models that ship, `<!-- models: all -->`.
+results. Variants of a recipe (results/RECIPE@VARIANT.json) follow it. docs/results.md has short
+ones, `<!-- lines: recipe, recipe -->`: the lines of `regard list`. docs/zoo.md has what trainings
+cost, `<!-- costs: all -->`, and the models that ship, `<!-- models: all -->`.
 """
 
 import argparse
@@ -26,8 +26,8 @@ BLOCK = re.compile(r"(<!-- (?P<kind>ledger|lines|costs|models): (?P<names>.*?) -
 
 def pages() -> list[Path]:
     """Documents that may hold tables."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs" / "papers").glob("*.md")), ROOT / "docs" / "reproduction.md",
-            ROOT / "docs" / "zoo.md"]  # fmt: skip
+    docs = ROOT / "docs"
+    return [*sorted((docs / "papers").glob("*.md")), *(docs / f"{name}.md" for name in ("reproduction", "results", "zoo"))]
 
 
 def rewritten(text: str) -> str:

@@ -29,7 +29,7 @@ def test_an_example_has_what_was_shown_and_said(gazing: api.Model) -> None:
     (path,) = one.prediction.explanations
     assert isinstance(path, Path)
     assert path.where.shape == (3, 2)
-    assert one.output.endswith("%, 3 glimpses)")
+    assert one.output.endswith(", 3 glimpses)")
     assert api.examples(gazing, "test", []) == []
 
 
@@ -66,3 +66,27 @@ def test_words_of_a_caption_look_at_places(captioning: api.Model) -> None:
     assert isinstance(places, Places)
     assert tuple(places.labels) == tuple(caption.tokens)
     np.testing.assert_allclose(np.reshape(places.weights, (len(caption.tokens), -1)), caption.weights, atol=1e-6)
+
+
+def test_mistakes_come_first_and_are_up_to_half(gazing: api.Model) -> None:
+    from regard.api.examples import is_exact, quality, telling
+
+    assert is_exact(gazing)
+    numbers = telling([gazing], "test", 6)
+    assert len(numbers) == len(set(numbers)) == 6
+    right = [quality(gazing, example) for example in api.examples(gazing, "test", numbers)]
+    assert set(right) <= {0.0, 1.0}
+    assert right[:3] == [0.0] * 3  # it has learnt next to nothing
+    assert telling([gazing], "test", 0) == []
+
+
+def test_translations_are_better_or_worse() -> None:
+    from regard.api.examples import is_exact, quality
+    from regard.tasks import Example
+
+    model = api.load("tatoeba-en-fr")
+    assert not is_exact(model)
+    found = model.translate("Thank you.", beam=1)
+    near = [quality(model, Example("", reference, found.text, found)) for reference in (found.text, "Non !", "")]
+    assert near[0] == near[2] == 1.0
+    assert near[1] < 0.5

@@ -72,8 +72,12 @@ def test_a_report_of_glimpses(gazing: api.Model) -> None:
     assert page.count("data:image/gif") == 2 * 2  # both runs, light and dark
     assert "error in % of 300 pictures, locations: means" in page
     assert "Error, % during training" in page
-    assert re.search(r"[0-9] \([0-9.]+ %, 3 glimpses\)", page)
+    assert re.search(r"[0-9] \([0-9.]+ %(: not sure)?, 3 glimpses\)", page)
     assert page.index("digits, test picture") < page.index("Reference")
+    assert '<dd class="output wrong"' in page  # it has learnt next to nothing, and mistakes come first
+    assert f'<th scope="row">Seed</th><td>{gazing.recipe.train.seed}</td>' in page
+    assert re.search(r'<th scope="row">Evaluated</th><td>20[0-9]{2}-[0-9]{2}-[0-9]{2}</td>', page)
+    assert '<th scope="row">model.glimpses</th><td>3</td>' in page
 
 
 def test_a_report_of_captions(captioning: api.Model) -> None:

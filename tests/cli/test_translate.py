@@ -28,7 +28,7 @@ def test_arguments(trained: Path, wanted: list[str], capsys: pytest.CaptureFixtu
     assert main(["translate", str(trained), *LINES]) == 0
     said = capsys.readouterr()
     assert said.out.splitlines() == wanted
-    assert said.err == ""
+    assert all("not sure of this one" in line for line in said.err.splitlines())
     assert wanted[0]
     assert wanted[1] == ""  # a blank line keeps its place
 
@@ -132,7 +132,7 @@ def test_a_picture_of_the_alignment(
     path = tmp_path / name
     assert main(["translate", str(trained), LINES[0], "--heatmap", str(path), "--set", "min_steps=2"]) == 0
     assert path.read_bytes().startswith(start)
-    assert capsys.readouterr().err == f"{path}\n"
+    assert capsys.readouterr().err.splitlines()[-1] == str(path)
 
 
 def test_a_picture_of_every_head(trained: Path, transformer: Path, tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_model_without_attention_has_no_picture(
     picture = ["--heatmap", str(tmp_path / "a.png"), "--set", "min_steps=2"]
     assert main(["translate", str(tmp_path / "run"), LINES[0], *picture]) == 2
     said = capsys.readouterr()
-    assert said.err == "regard: cho has no attention. Try: draw a model that has.\n"
+    assert said.err.splitlines()[-1] == "regard: cho has no attention. Try: draw a model that has."
     assert said.out.strip()
     assert not (tmp_path / "a.png").exists()
 
@@ -174,3 +174,66 @@ def test_without_matplotlib_nothing_is_translated_for_a_picture(
     assert said.out == ""
     assert said.err.startswith("regard: --heatmap needs matplotlib, which is not installed. Try: pip install matplotli")
     assert main(["translate", str(trained), "the cat."]) == 0
+
+
+def test_the_best_aligned_head_is_drawn_and_named(tmp_path: Path) -> None:
+    model = api.load("tatoeba-en-fr")
+    found = model.translate("I lost my keys.")
+    [alignment] = found.explanations
+    assert alignment.layer == "decoder.1.cross, head 3: the best aligned"
+    assert alignment.axes == ("translation", "source")
+    best = dict(zip(found.tokens, alignment.weights.argmax(1).tolist(), strict=True))
+    assert found.source_tokens[best["▁clés"]] == "▁keys"
+    assert found.source_tokens[best["▁perdu"]] == "▁lost"
+
+
+@pytest.mark.parametrize(("flags", "said"), [
+    ([], "decoder.1.cross, head 3: the best aligned"),
+    (["--layer", "2"], "mean of the 8 heads of decoder.2.cross"),
+    (["--layer", "0", "--head", "5"], "decoder.0.cross, head 5"),
+    (["--self"], "mean of the 8 heads of encoder.3.inner"),
+    (["--self", "target", "--layer", "1", "--head", "0"], "decoder.1.inner, head 0"),
+])  # fmt: skip
+def test_one_layer_and_one_head_as_a_page(flags: list[str], said: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.html"
+    assert main(["translate", "tatoeba-en-fr", "I lost my keys.", "--beam", "1", "--html", str(path), *flags]) == 0
+    text = path.read_text()
+    assert f"tatoeba-en-fr: {said}" in text
+    assert text.count("<option") == 8 * 4  # every layer and head, to choose from
+    assert "http" not in text.replace("http-equiv", "").replace("http://www.w3.org", "")
+
+
+@pytest.mark.parametrize(("flags", "message"), [
+    (["--layer", "1"], "--layer needs a picture. Try: add --heatmap alignment.png or --html alignment.html"),
+    (["--self", "--html", "a.png"], "--html: unknown format: got '.png'; expected .html"),
+    (["--heads", "--heatmap", "a.png", "--head", "1"], "--heads draws all layers and heads"),
+    (["--layer", "9", "--html", "a.html"], "there is no such layer: got 9; expected one of 0 (decoder.0.cross), 1"),
+    (["--head", "9", "--html", "a.html"], "there is no such head in decoder.3.cross: got 9; expected 0 to 7"),
+])  # fmt: skip
+def test_what_cannot_be_drawn(
+    flags: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["translate", "tatoeba-en-fr", "Thank you.", "--beam", "1", *flags]) == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_without_self_attention_says_so(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["--heatmap", str(tmp_path / "a.png"), "--self", "--set", "min_steps=2"]
+    assert main(["translate", str(trained), LINES[0], *asked]) == 2
+    assert "the words of the source do not attend to each other: got Bahdanau" in capsys.readouterr().err
+
+
+def test_low_confidence_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    everyday, capitals = "I lost my keys.", "WHERE ARE YOU GOING?"
+    assert main(["translate", "tatoeba-en-fr", everyday, capitals]) == 0
+    said = capsys.readouterr()
+    assert len(said.out.splitlines()) == 2
+    [line] = said.err.splitlines()
+    assert line.startswith("not sure of this one: its tokens had a probability of 3")
+    (tmp_path / "lines.txt").write_text(f"{everyday}\n{capitals}\n")
+    assert main(["translate", "tatoeba-en-fr", "--file", str(tmp_path / "lines.txt")]) == 0
+    assert capsys.readouterr().err == "not sure of 1 of 2: their tokens had an average probability below 60 %\n"

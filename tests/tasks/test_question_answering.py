@@ -13,6 +13,7 @@ from regard.base import ConfigError, RegardError
 from regard.data import DataError, Question, Stories
 from regard.data.stories import StoryRows
 from regard.models.memn2n import MemN2N, MemN2NConfig
+from regard.tasks.labels import percent
 from regard.tasks.question_answering import AnswerSettings, QuestionAnswering
 from regard.tasks.story_questions import QuestionAnsweringConfig
 
@@ -121,7 +122,7 @@ def test_predictions_have_probabilities_and_hops(trained: tuple[QuestionAnswerin
     [[answer]] = task.predict(model, [text])
     assert answer.text == "garden"
     assert 0.5 < answer.probability <= 1
-    assert answer.described == f"garden ({100 * answer.probability:.1f} %)"
+    assert answer.described == f"garden ({percent(answer.probability)})"
     (hops,) = answer.explanations
     assert hops.slots == ("Bill slept.", "Mary went to the garden.")
     assert hops.weights.shape == (2, 2)

@@ -16,6 +16,7 @@ from regard.data.pictures import IGNORE
 from regard.explanation import Matrix, Shading
 from regard.models import LSTMNReader, LSTMNReaderConfig, SelfAttentive, SelfAttentiveConfig
 from regard.tasks import TASKS, TextClassification, TextClassificationConfig, TextSettings
+from regard.tasks.labels import percent
 
 SMALL = SelfAttentiveConfig(embed_dim=6, hidden_dim=5, attention_dim=4, hops=3, mlp_dim=8, gate_dim=4)
 
@@ -113,7 +114,7 @@ def test_predictions_of_texts() -> None:
         assert torch.allclose(alone.probabilities, answer.probabilities, atol=1e-6)
         assert answer.probabilities.sum().item() == pytest.approx(1.0)
         assert answer.text == answer.classes[int(answer.probabilities.argmax())]
-        assert answer.described == f"{answer.text} ({100 * answer.probabilities.max().item():.1f} %)"
+        assert answer.described == f"{answer.text} ({percent(answer.probabilities.max().item())})"
         [shading] = answer.explanations
         assert isinstance(shading, Shading)
         assert shading.weights.shape == (3, len(answer.tokens[0]))

@@ -60,7 +60,9 @@ def test_a_raster_answers_and_the_others_are_pictures_for_light_and_dark() -> No
     raster = Places(IMAGE, np.full((4, 2, 2), 0.25), grid=(2, 2))
     words = Places(IMAGE, np.full((1, 2, 2), 0.25), ["dog"], title="a <dog>")
     path = Path(IMAGE, [[0.0, 0.0]], size=4)
-    board, caption, glimpses, moving = explanations_html([raster, words, path], moving=True)
+    board, spoken, caption, glimpses, moving = explanations_html([raster, words, path], moving=True)
+    assert 'class="places words"' in spoken
+    assert '<button type="button" dir="auto" aria-pressed=true>dog</button>' in spoken
     assert 'class="places"' in board
     assert "what was looked at" in board
     assert "a &lt;dog&gt;" in caption

@@ -148,8 +148,18 @@ def test_a_matrix_is_drawn_with_its_labels_and_its_title():
     ax = draw(Matrix(weights(2, 3), ["la", "maison"], WORDS[:3], layer="cross", title="Two words"))
     assert np.allclose(ax.images[0].get_array(), weights(2, 3))
     assert texts(ax.yaxis) == ["la", "maison"]
-    assert ax.get_title(loc="left") == "Two words · cross"
+    assert ax.get_title(loc="left") == "Two words\ncross"
     assert outside(ax.figure, [*ax.get_xticklabels(), *ax.get_yticklabels(), ax._left_title]) == []
+
+
+def test_axes_and_scale_are_named():
+    ax = draw(Matrix(weights(2, 3), ["▁la", "maison"], WORDS[:3], axes=("translation", "source")))
+    assert (ax.get_ylabel(), ax.get_xlabel()) == ("← translation", "source →")
+    assert texts(ax.yaxis)[0] == "␣la"
+    assert ax.child_axes[0].get_ylabel() == "weight"
+    dark = draw(Matrix(weights(2, 3), ["la", "maison"], WORDS[:3], axes=("translation", "source")), dark=True)
+    assert to_rgb(dark.xaxis.label.get_color()) == to_rgb(DARK.soft)
+    assert not draw(Matrix(weights(2, 3), ["la", "maison"], WORDS[:3])).get_xlabel()
 
 
 def test_a_large_matrix_has_a_bar_in_place_of_numbers():
@@ -158,7 +168,7 @@ def test_a_large_matrix_has_a_bar_in_place_of_numbers():
     assert not large.texts
     few = draw(Matrix(np.eye(11), WORDS, WORDS))
     assert len(few.texts) == 121
-    assert not few.child_axes
+    assert len(few.child_axes) == 1
 
 
 def test_heads_are_small_multiples():

@@ -6,7 +6,7 @@ import pytest
 
 from regard.base import ConfigError
 from regard.explanation import Gates, Matrix, Path, Places, Tape
-from regard.viz import Chart, RunReport, Sample, report_page
+from regard.viz import Chart, RunReport, Sample, explanation_page, report_page
 
 EVIL = "<b>&\"'</script><script>alert(1)</script>"
 VOID = {"meta", "br", "wbr", "img", "link", "input", "hr", "source"}
@@ -295,7 +295,7 @@ def seeing():
 def test_pictures_are_inside_the_page(seeing):
     page = Page(seeing)
     files = [attrs["src"] for attrs in page.all("img")] + [attrs["srcset"] for attrs in page.all("source")]
-    assert len(files) == 2 + 2 + 2 + 1  # thumbnails; words and gates, for light and dark pages; a map
+    assert len(files) == 2 + 1 + 2 + 2 + 1  # thumbnails; words; words and gates, for light and dark pages; a map
     assert all(file.startswith("data:image/png;base64,") for file in files)
     assert "img-src data:" in next(attrs["content"] for attrs in page.all("meta") if "http-equiv" in attrs)
     assert all(attrs["alt"] for attrs in page.all("img"))
@@ -366,3 +366,39 @@ def test_runs_share_their_charts():
     pictures = re.findall(r"<figcaption>[^<]+</figcaption>\n(<svg .*?</svg>)", text, re.DOTALL)
     colours = [[f"--c{n}" for n in (1, 2, 3) if f"var(--c{n})" in svg] for svg in pictures]
     assert sorted(colours) == [["--c1", "--c2"], ["--c2"], ["--c3"]]
+
+
+def test_mistakes_come_first_and_are_marked():
+    samples = [
+        Sample("right", "7", "7"),
+        Sample("wrong", "1", "9", quality=0.0, mistaken=True),
+        Sample("near", "a", "b", quality=0.5),
+    ]
+    text = report_page([RunReport("a", samples=samples)], title="t")
+    order = re.findall(r'<h3><b>\d</b><span dir="auto">(\w+)</span>', text)
+    assert order == ["wrong", "near", "right"]
+    assert text.count('<dd class="output wrong"') == 1
+    assert text.index('<dd class="output wrong"') < text.index(">near<")
+
+
+def test_settings_that_differ_come_first():
+    runs = [
+        RunReport("a", settings={"same": "1", "lr": "0.1"}),
+        RunReport("b", settings={"same": "1", "lr": "0.2", "new": "x"}),
+    ]
+    text = report_page(runs, title="t")
+    rows = re.findall(r'<tr class="(fact[ \w]*)"><th scope="row">(\w+)</th>', text)
+    assert rows == [("fact differs", "lr"), ("fact differs", "new"), ("fact", "same")]
+    assert "<summary>3 settings</summary>" in text
+    assert "settings</summary>" not in report_page([RunReport("a")], title="t")
+
+
+def test_a_page_of_explanations():
+    first = Matrix(np.eye(2), ["a", "b"], ["x", "y"], layer="cross, head 1", axes=("translation", "source"))
+    heads = Matrix(np.ones((3, 2, 2)) / 2, ["a", "b"], ["x", "y"], layer="cross")
+    page = explanation_page([first, heads], title="<in>", lines=["out", ""])
+    assert '<h1 dir="auto">&lt;in&gt;</h1>' in page
+    assert page.count("<option") == 3
+    assert "<span>cross, head 1</span>" in page
+    assert page.count("translation ↓ · source →") == 1
+    assert "Every layer and head" not in explanation_page([first], title="t")

@@ -6,6 +6,7 @@
 ("J'ai perdu mes clés.", True)
 """
 
+from regard.api.alignment import find_head, use_head
 from regard.api.examples import chosen, examples, overviews
 from regard.api.inputs import example_prediction, first_inputs
 from regard.api.model import Model, verb_of
@@ -40,6 +41,7 @@ __all__ = [
     "examples",
     "explanations_of",
     "first_inputs",
+    "find_head",
     "first_test",
     "fit_device",
     "is_writable",
@@ -52,6 +54,7 @@ __all__ = [
     "result",
     "shipped",
     "train",
+    "use_head",
     "verb_of",
     "write_result",
     "zoo",

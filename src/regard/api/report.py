@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from regard.api.examples import chosen, examples, overviews
+from regard.api.examples import examples, is_exact, overviews, quality, telling
 from regard.api.model import Model
 from regard.api.pictures import charts
 from regard.api.runs import ENVIRONMENT, count_of, first_test, result
-from regard.base import ConfigError, RegardError, check_installed, read_json
+from regard.base import ConfigError, RegardError, check_installed, read_json, to_json
 from regard.models import MODELS
 from regard.tasks import Display, Example, Progress
 from regard.train.metrics_log import METRICS, read_records
@@ -43,10 +43,15 @@ def report(
     check_installed("matplotlib", "PIL", what="a report")
     display = runs[0].entry.display
     names = _distinct([run.name for run in [*runs, *([] if explained_by is None else [explained_by])]])
+    same_data: dict[str, list[Model]] = {}
+    for run in runs:
+        same_data.setdefault(run.recipe.task.describe_data(), []).append(run)
+    numbers = {data: telling(models, split or first_test(models[0]), samples) for data, models in same_data.items()}
     views = [
-        _view(model, name, split or first_test(model), samples, explained_by is None, _named(name, progress))
+        _view(model, name, split or first_test(model), numbers[model.recipe.task.describe_data()], explained_by is None,
+              _named(name, progress))
         for model, name in zip(runs, names, strict=False)
-    ]
+    ]  # fmt: skip
     if explained_by is not None:
         views.append(_explained(explained_by, names[-1], views[0].samples))
     return report_page(
@@ -64,10 +69,9 @@ def _named(name: str, progress: Progress | None) -> Progress:
     return lambda what, done, of: None if progress is None else progress(f"{name}: {what}", done, of)
 
 
-def _view(model: Model, name: str, split: str, samples: int, explained: bool, progress: Progress) -> RunReport:
+def _view(model: Model, name: str, split: str, numbers: list[int], explained: bool, progress: Progress) -> RunReport:
     details = result(model, split, progress=progress)
     records = read_records(model.folder / METRICS)
-    numbers = chosen(model, split, samples)
     progress("examples", 0, len(numbers))
     shown = []
     for place, example in enumerate(examples(model, split, numbers)):
@@ -82,6 +86,7 @@ def _view(model: Model, name: str, split: str, samples: int, explained: bool, pr
         charts=charts(model, details),
         samples=shown,
         explanations=overviews(model, split),
+        settings=_settings(model, details),
     )
 
 
@@ -90,8 +95,15 @@ def _sample(model: Model, example: Example, explained: bool, detailed: bool) -> 
     explanations = list(example.prediction.explanations) if explained else []
     if explained and detailed:
         explanations += model.layers(example.prediction)
+    near = quality(model, example)
     return Sample(
-        example.source, example.reference, example.output, image=example.image, explanations=tuple(explanations)
+        example.source,
+        example.reference,
+        example.output,
+        image=example.image,
+        explanations=tuple(explanations),
+        quality=near,
+        mistaken=is_exact(model) and near < 1,
     )
 
 
@@ -140,11 +152,38 @@ def _facts(model: Model, split: str, details: dict[str, Any], records: list[dict
         "Parameters": f"{model.num_parameters:,}",
         "Updates": f"{end['step']:,}" if end else "",
         "Training": _time(end.get("seconds")),
+        "Seed": str(model.recipe.train.seed),
         "Machine": str(machine.get("gpu") or processor),
         "Speed": speed,
         "Test set": f"{model.recipe.task.describe_data()}, {split}\n{count_of(details):,} {display.things}",
+        "Evaluated": str(details.get("date", "")),
     }
     return {key: value for key, value in facts.items() if value}
+
+
+def _settings(model: Model, details: dict[str, Any]) -> dict[str, str]:
+    """Every setting of the recipe by its name, as --set takes it; then those of the predictions that were judged."""
+    recipe = to_json(model.recipe)
+    settings = _flat({part: recipe[part] for part in ("model", "task", "train") if part in recipe})
+    return settings | {f"evaluation: {name}": value for name, value in _flat(details.get("settings") or {}).items()}
+
+
+def _flat(values: dict[str, Any], before: str = "") -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            found |= _flat(value, f"{before}{name}.")
+        else:
+            found[before + name] = (
+                "none"
+                if value is None
+                else str(value).lower()
+                if value in (True, False) and isinstance(value, bool)
+                else ", ".join(map(str, value))
+                if isinstance(value, list)
+                else str(value)
+            )
+    return found
 
 
 def _time(seconds: object) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from regard.api.alignment import find_head, use_head
 from regard.api.model import Model
 from regard.base import ConfigError, RegardError, did_you_mean, environment, followed, read_json, write_atomically
 from regard.recipes import Recipe, build_model, build_task, load_recipe, load_task, save_recipe, with_files
@@ -52,7 +53,9 @@ def load(run: str | Path, *, device: str = "auto", source: str | None = None, ta
     task = load_task(folder, recipe)
     module = build_model(recipe, task)
     load_weights(module, _weights(folder))
-    return Model(folder.resolve().name, recipe, task, module.to(choose_device(device)).eval(), folder)
+    model = Model(folder.resolve().name, recipe, task, module.to(choose_device(device)).eval(), folder)
+    use_head(model)
+    return model
 
 
 def train(
@@ -92,13 +95,17 @@ def train(
         trainer.release()
         raise
     trainer.run()
-    return Model(folder.resolve().name, recipe, task, module, folder)
+    model = Model(folder.resolve().name, recipe, task, module, folder)
+    if world.is_first and (folder / "recipe.json").exists():
+        find_head(model)
+    return model
 
 
 def write_result(model: Model, evaluation: Evaluation, *, name: str | None = None) -> Path:
     """The figures of an evaluation, in the run folder: result_SPLIT.json, and the outputs beside it as text."""
     split = evaluation.details["split"]
     check_there(model.folder)
+    find_head(model)
     write_atomically(model.folder / f"output_{split}.txt", "\n".join(evaluation.details["outputs"]) + "\n")
     content = json.dumps(_content(model, evaluation), indent=1)
     return write_atomically(model.folder / (name or f"result_{split}.json"), content)

@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.api.model import Model
-from regard.explanation import Boxes, Explanation
+from regard.explanation import Boxes, Displayed, Explanation
 from regard.tasks import Picture, ReadWord
 
 MARGIN = 0.08  # of the height of a box, around it, that the reader sees too
 
 
 @dataclass(frozen=True, eq=False)
-class ReadSign:
+class ReadSign(Displayed):
     """The words of a picture in the order in which people read: from top to bottom, and from left to right."""
 
     name: str

@@ -12,6 +12,8 @@ from regard.score import Prepared
 if TYPE_CHECKING:
     from regard.attention.fixed_cache import FixedCache
 
+MOST_SHOWN = 64  # queries and keys in a notebook
+
 
 class Memory(NamedTuple):
     """Keys and values after all projections: made once by `MultiHead.prepare`, then passed as keys to many calls."""
@@ -74,3 +76,21 @@ class AttentionOutput(NamedTuple):
     log_prob: Tensor | None = None  # [*b q], from sampled alignments
     entropy: Tensor | None = None  # [*b q], from sampled alignments
     cache: "Cache | FixedCache | None" = None  # from MultiHead, when one was passed in
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the weights of the first item of the batch, and the shape of the context."""
+        from regard.explanation import Matrix
+        from regard.explanation.widget import widget
+
+        facts = f"context {list(self.context.shape)}"
+        if self.weights is None:
+            return f'<p class="answer">{facts}; weights were not asked for</p>'
+        weights = self.weights.detach()
+        kept = 2 + (weights.ndim > self.context.ndim)  # MultiHead has an axis of heads, which stays
+        while weights.ndim > kept:
+            weights = weights[0]
+        cut = weights[..., :MOST_SHOWN, :MOST_SHOWN].float().cpu()
+        queries = [f"query {number}" for number in range(cut.shape[-2])]
+        keys = [f"key {number}" for number in range(cut.shape[-1])]
+        head = f'<p class="answer"><small>{facts}, weights {list(self.weights.shape)}</small></p>'
+        return widget(Matrix(cut, queries, keys, axes=("query", "key")), head=head)

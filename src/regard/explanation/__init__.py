@@ -6,6 +6,7 @@ A task makes them, `regard.viz` draws them, a page embeds them, and a notebook s
 from regard.explanation.blocks import Blocks
 from regard.explanation.boxes import Boxes
 from regard.explanation.concepts import Concepts, Neighbour
+from regard.explanation.displayed import Displayed
 from regard.explanation.edges import EdgeWeights
 from regard.explanation.explanation import Explanation
 from regard.explanation.gallery import Gallery
@@ -40,6 +41,7 @@ __all__ = [
     "Blocks",
     "Boxes",
     "Concepts",
+    "Displayed",
     "EdgeWeights",
     "Explanation",
     "Gallery",

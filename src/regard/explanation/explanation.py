@@ -26,6 +26,7 @@ class Explanation:
 
     kind: ClassVar[str]
     caption: ClassVar[str] = ""  # what stands above one that has no title, on the page of a report
+    added: ClassVar[frozenset[str]] = frozenset()  # fields that older files do not have; these have defaults
     title: str
 
     def to_json(self) -> dict[str, Any]:
@@ -46,11 +47,17 @@ class Explanation:
         assert isinstance(content, Mapping)  # read_header has looked
         known = {field.name for field in fields(cls)}  # type: ignore[arg-type]
         names = set(content) - {"format", "version", "kind"}
+        old = {
+            field.name: field.default
+            for field in fields(cls)  # type: ignore[arg-type]
+            if field.name in cls.added - names
+        }
+        names |= set(old)
         if wrong := sorted(map(str, names ^ known)):
             got = ", ".join(f"{'no ' if name in known else ''}{shown(name)}" for name in wrong[:4])
             raise RegardError(f"this {cls.kind} is damaged", got=got, expected=", ".join(sorted(known)))
         explanation = object.__new__(cls)  # values of any type, which the checks of the kind are for
-        explanation._set(**{name: _decoded(content[name]) for name in known})
+        explanation._set(**old, **{name: _decoded(content[name]) for name in known - set(old)})
         explanation.__post_init__()
         return explanation
 

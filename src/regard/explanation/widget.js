@@ -141,8 +141,32 @@ function positions(figure) {
   for (const kind of ["pointermove", "pointerdown"]) board.addEventListener(kind, point);
 }
 
+/* Words that were said of a picture: each word that is pointed at, or that has the focus, shows where it looked. */
+function words(figure) {
+  const [down, across] = figure.dataset.keys.split(",").map(Number), size = down * across;
+  const svg = figure.querySelector(".board svg"), readout = figure.querySelector(".readout");
+  const buttons = [...figure.querySelectorAll("button")];
+
+  function show(place) {
+    const levels = figure.dataset.levels.slice(place * size, (place + 1) * size);
+    svg.replaceChildren();
+    [...levels].forEach((digit, n) => {
+      if (digit === "0") return;
+      const rect = document.createElementNS(svg.namespaceURI, "rect");
+      const facts = { x: n % across, y: Math.floor(n / across), width: 1, height: 1, "fill-opacity": parseInt(digit, 16) / 15 };
+      for (const [name, value] of Object.entries(facts)) rect.setAttribute(name, value);
+      svg.append(rect);
+    });
+    buttons.forEach((button, n) => button.setAttribute("aria-pressed", String(n === place)));
+    readout.textContent = `where it looked when it said “${buttons[place].textContent}”, word ${place + 1} of ${buttons.length}`;
+  }
+  buttons.forEach((button, place) => {
+    for (const kind of ["pointerenter", "focus", "click"]) button.addEventListener(kind, () => show(place));
+  });
+}
+
 /* A notebook runs this once for each widget: those that are ready are left alone. */
-for (const [kind, start] of [[".map", alignment], [".places", positions]]) {
+for (const [kind, start] of [[".map", alignment], [".places:not(.words)", positions], [".words", words]]) {
   document.querySelectorAll(`.regard ${kind}:not([data-ready])`).forEach((figure) => {
     figure.dataset.ready = "";
     start(figure);

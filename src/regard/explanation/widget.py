@@ -23,15 +23,17 @@ LEVELS = 15  # of colour in a map, one hexadecimal digit; widget.js has the same
 _LARGE = 288  # pixels of the page: the width of a map
 
 
-def widget(explanation: Explanation) -> str:
-    """One element of HTML with all that it needs: no network, no fonts, no other file.
+def widget(*explanations: Explanation, head: str = "") -> str:
+    """One element of HTML with all that it needs: no network, no fonts, no other file; `head` is HTML above it.
 
     >>> page = widget(Matrix([[0.9, 0.1]], ["la"], ["the", "house"]))
     >>> page.startswith('<div class="regard widget">'), "<script src" in page
     (True, False)
     """
-    title = f"<b>{text(explanation.title)}</b>" if explanation.title else ""
-    body = figure(explanation, title)
+    body = head + "\n".join(
+        figure(explanation, f"<b>{text(explanation.title)}</b>" if explanation.title else "")
+        for explanation in explanations
+    )
     style, script = read("widget.css"), read("widget.js")
     return f'<div class="regard widget"><style>\n{style}</style>\n{body}\n<script>\n{script}</script></div>'
 
@@ -40,22 +42,31 @@ def figure(explanation: Explanation, name: str = "") -> str:
     """The figure of one explanation; `name` is HTML that stands above it."""
     if isinstance(explanation, Matrix):
         panels = explanation.panels()
-        return matrix_figure(panels, explanation.rows, explanation.columns, name) or _empty(name)
+        axes = explanation.axes
+        return matrix_figure(panels, explanation.rows, explanation.columns, name, axes=axes) or _empty(name)
     if isinstance(explanation, Places) and explanation.grid is not None and explanation.weights.size:
         rows, columns = explanation.grid
         weights = explanation.weights.reshape(rows, columns, *explanation.weights.shape[1:])
         picture, size = data_address(to_png(explanation.image)), explanation.image.shape
         return map_figure(weights, picture, (size[1], size[0]), name, alt=explanation.title, cover=_cover(explanation))
+    if isinstance(explanation, Places) and explanation.labels and explanation.weights.size:
+        return words_figure(explanation, name)
     body = SVG[explanation.kind](explanation) if explanation.kind in SVG else explanation.html()
     return f'<figure class="shown"><figcaption>{name}</figcaption>{body}</figure>' if body else _empty(name)
 
 
 def matrix_figure(
-    panels: Mapping[str, Float[ndarray, "rows columns"]], rows: Sequence[str], columns: Sequence[str], name: str = ""
+    panels: Mapping[str, Float[ndarray, "rows columns"]],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    name: str = "",
+    *,
+    axes: Sequence[str] = (),
 ) -> str:
     """Matrices with the same labels as one heat map with a chooser, which lights up what the pointer is at.
 
-    Without scripts it is a picture of the first one. Nothing where there is nothing to show.
+    Without scripts it is a picture of the first one. Nothing where there is nothing to show. `axes` names rows and
+    columns.
     """
     if not panels or not rows or not columns:
         return ""
@@ -68,10 +79,13 @@ def matrix_figure(
             for later, (label, matrix) in enumerate(matrices.items())
         )
         chooser = f'<select class="chooser" aria-label="weights" autocomplete="off">{"".join(options)}</select>'
+    elif (label := next(iter(matrices))) != "weights" and text(label) not in name:
+        chooser = f"<span>{text(label)}</span>"
     size = f"--t:{len(rows)};--k:{len(columns)}"
     view = f'viewBox="0 0 {len(columns)} {len(rows)}" role="img" aria-label="weights"'
+    named = f'<p class="axes">{text(axes[0])} ↓ · {text(axes[1])} →</p>\n' if axes else ""
     return (
-        f'<figure class="map"{_weights(first)}>\n<figcaption>{name}{chooser}</figcaption>\n'
+        f'<figure class="map"{_weights(first)}>\n<figcaption>{name}{chooser}</figcaption>\n{named}'
         f'<div class="scroll" tabindex="0"><div class="grid" style="{size}">\n'
         f'<div class="columns">{_labels(columns)}</div>\n<div class="rows">{_labels(rows)}</div>\n'
         f"<svg {view}>{cells(first)}</svg>\n</div></div>\n"
@@ -110,6 +124,36 @@ def map_figure(
         f'<img src="{picture}" alt="{text(alt)}"><div class="cover"{cover}>'
         f'<svg viewBox="0 0 {across} {down}" preserveAspectRatio="none" aria-hidden="true">{squares}</svg>{ring}</div>'
         '</div><p class="readout">point at a place: yellow is where it looks</p></figure>'
+    )
+
+
+def words_figure(places: Places, name: str = "") -> str:
+    """A picture and the words that were said of it: each word that the pointer is at shows where it looked.
+
+    At first the sharpest word is shown, and without scripts it stays.
+    """
+    levels = _levels(places.weights[None])[0]  # [n i j]
+    _, down, across = levels.shape
+    sharpest = int(places.weights.reshape(len(levels), -1).max(1).argmax())
+    squares = "".join(
+        f'<rect x="{x}" y="{y}" width="1" height="1" fill-opacity="{level / LEVELS:.2f}"/>'
+        for (y, x), level in np.ndenumerate(levels[sharpest])
+        if level
+    )
+    digits = "".join("0123456789abcdef"[level] for level in levels.ravel())
+    words = "".join(
+        f'<button type="button" dir="auto"{" aria-pressed=true" if place == sharpest else ""}>{text(label)}</button> '
+        for place, label in enumerate(places.labels)
+    )
+    height, width = places.image.shape[:2]
+    image, cover = data_address(to_png(places.image)), _cover(places)
+    return (
+        f'<figure class="places words" data-keys="{down},{across}" data-levels="{digits}"><figcaption>{name}'
+        f'</figcaption><p class="said-words">{words}</p>'
+        f'<div class="board" style="width:{_LARGE}px;aspect-ratio:{width}/{height}">'
+        f'<img src="{image}" alt="{text(places.title or places.caption)}"><div class="cover"{cover}>'
+        f'<svg viewBox="0 0 {across} {down}" preserveAspectRatio="none" aria-hidden="true">{squares}</svg></div>'
+        '</div><p class="readout">point at a word: yellow is where it looked</p></figure>'
     )
 
 

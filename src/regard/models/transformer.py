@@ -83,6 +83,8 @@ class Transformer(Translator):
 
     source_layers = "decoder.*.cross"
     self_attention_layers = "encoder.*.inner"
+    target_self_layers = "decoder.*.inner"
+    can_choose_head = True
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -154,7 +156,10 @@ class Transformer(Translator):
         )
 
     def step(self, tokens: Int[Tensor, " n"], state: State) -> Step:
-        """One word; the weights are those of the last layer, mean over its heads. A trace has all layers and heads."""
+        """One word; the weights are those of `best_head`, or else of the last layer, mean over its heads.
+
+        A trace has all layers and heads.
+        """
         x = self._embed(self.target, tokens.unsqueeze(1), state.caches[0].length)
         memories, allowed, history = state.memories.value, state.allowed.value, self._has_history()
         if history and len(allowed) < len(x):  # every prefix has looked elsewhere: a row of the memory for each
@@ -162,12 +167,14 @@ class Transformer(Translator):
             memories, allowed = [memory.reorder(rows) for memory in memories], allowed[rows]
         caches, previous = [], []
         stack = zip(self.decoder, state.caches, memories, state.previous, strict=True)
-        for number, (layer, cache, memory, before) in enumerate(stack, start=1):
-            seen = history or number == len(self.decoder)
+        asked, weights = self._asked_layer(), None
+        for number, (layer, cache, memory, before) in enumerate(stack):
+            seen = history or number == asked
             x, cache, out = layer(x, memory, mask=allowed, cache=cache, previous=before, need_weights=seen)
             caches.append(cache)
             previous.append(out.weights[..., -1, :] if history else None)
-        weights = out.weights.transpose(1, 2).flatten(0, 1).mean(1)  # [a h w k] → [n k]
+            if number == asked:
+                weights = self._of_heads(out.weights).flatten(0, 1)  # [a h w k] → [n k]
         state = state._replace(caches=tuple(caches), previous=tuple(previous))
         return Step(self.to_logits(self.decoder_norm(x)).squeeze(1), state, weights)
 
@@ -187,13 +194,30 @@ class Transformer(Translator):
         *,
         need_weights: bool = False,
     ) -> Translated:
-        """All words at once; weights, if asked for, are the mean over the heads of the last layer, as in `step`."""
+        """All words at once; weights, if asked for, are those that `step` gives."""
         state = self.init_state(self.encode(source, lengths))
         x = self._embed(self.target, inputs, 0)
-        for layer, memory in zip(self.decoder, state.memories.value, strict=True):
-            seen = need_weights and layer is self.decoder[-1]
-            x, _, out = layer(x, memory, mask=state.allowed.value, need_weights=seen)
-        return Translated(self.to_logits(self.decoder_norm(x)), out.weights.mean(1) if need_weights else None)
+        asked, weights = self._asked_layer() if need_weights else -1, None
+        for number, (layer, memory) in enumerate(zip(self.decoder, state.memories.value, strict=True)):
+            x, _, out = layer(x, memory, mask=state.allowed.value, need_weights=number == asked)
+            if number == asked:
+                weights = self._of_heads(out.weights)
+        return Translated(self.to_logits(self.decoder_norm(x)), weights)
+
+    @property
+    def weights_from(self) -> str:
+        """Which layer and head, or heads, the weights of `step` are of."""
+        if self.best_head is None:
+            return f"mean of the {self.config.num_heads} heads of decoder.{len(self.decoder) - 1}.cross"
+        return "{}, head {}: the best aligned".format(*self.best_head)
+
+    def _asked_layer(self) -> int:
+        """The number of the decoder layer whose weights are given."""
+        return len(self.decoder) - 1 if self.best_head is None else int(self.best_head[0].split(".")[1])
+
+    def _of_heads(self, weights: Float[Tensor, "b h t k"]) -> Float[Tensor, "b t k"]:
+        """Those of one head, or the mean of all."""
+        return weights.mean(1) if self.best_head is None else weights[:, self.best_head[1]]
 
     def _embed(self, table: nn.Embedding, tokens: Int[Tensor, "b t"], offset: int | Tensor) -> Float[Tensor, "b t d"]:
         words = table(tokens) * math.sqrt(self.config.dim)  # 3.4

@@ -29,11 +29,22 @@ class Translator(nn.Module):
     `source_layers` names the layers of the decoder that look at the source, as a pattern for a trace:
     `trace(model, layers=model.source_layers)` collects weights [b t k] or [b h t k] over source words, and no others.
     It is empty, and matches no layer, for a model without attention. `self_attention_layers` names those in which the
-    words of the source attend to each other.
+    words of the source attend to each other, and `target_self_layers` those in which words of the translation do.
+
+    Where several layers and heads look at the source, `best_head` says whose weights `step` gives: those of the layer
+    and the head that are best aligned on held-out data, once they are known.
     """
 
     source_layers: str = ""
     self_attention_layers: str = ""
+    target_self_layers: str = ""
+    can_choose_head: bool = False  # whether `best_head` may be set
+    best_head: tuple[str, int] | None = None  # the name of a layer, and the number of its head
+
+    @property
+    def weights_from(self) -> str:
+        """Where the weights of `step` come from, in words; nothing where there is only one place."""
+        return ""
 
     def encode(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"]) -> EncodedSource:
         """Source ids [b k] and their lengths [b], read once."""

@@ -4,7 +4,7 @@
 settings, and perhaps another published number, stand inside. `"tried": true` marks a variant that was weighed against
 the recipe on the validation set: beside the row of the recipe its figures on test sets are not printed.
 
-`lines` is the one source of `regard list` and of README's table, `table` that of the pages.
+`lines` is the one source of `regard list` and of the tables of docs/results.md, `table` that of the pages.
 """
 
 from collections.abc import Iterable, Mapping

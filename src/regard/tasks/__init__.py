@@ -33,6 +33,7 @@ from regard.tasks.picture_generation import PictureGeneration
 from regard.tasks.prepared_texts import TextClassificationConfig
 from regard.tasks.question_answering import Answer, AnswerSettings, QuestionAnswering
 from regard.tasks.search import Prediction, Search, translate_texts
+from regard.tasks.source_layers import HeadChoice, chosen_head
 from regard.tasks.story_questions import QuestionAnsweringConfig
 from regard.tasks.task import (
     Batch,
@@ -106,6 +107,7 @@ __all__ = [
     "Generated",
     "Generation",
     "GlimpseSettings",
+    "HeadChoice",
     "LabelledNode",
     "LanguageModelling",
     "LanguageModellingConfig",
@@ -137,6 +139,7 @@ __all__ = [
     "WordFindingConfig",
     "WordReading",
     "WordReadingConfig",
+    "chosen_head",
     "concepts_of",
     "read_splits",
     "translate_texts",

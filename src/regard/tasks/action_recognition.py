@@ -26,7 +26,7 @@ from regard.data import Clips, RowBatches, even_views
 from regard.data.clip_files import around, box_shares, read_clip, scaled_frames
 from regard.data.pictures import Rows
 from regard.data.scenes import ActedClips
-from regard.explanation import Video, side_by_side
+from regard.explanation import Displayed, Video, side_by_side
 from regard.nn import device_of, evaluating
 from regard.tasks.action_clips import ActionClips, ActionRecognitionConfig, pooled
 from regard.tasks.display import Column, Display, Figure
@@ -58,7 +58,7 @@ class ActedPerson:
 
 
 @dataclass(frozen=True, eq=False)
-class ActedScene:
+class ActedScene(Displayed):
     """What a model takes the persons of a clip for."""
 
     source: str

@@ -22,7 +22,7 @@ from regard.base.ranges import BatchSize, Count, Few, OneOf, Seed
 from regard.data import RowBatches
 from regard.data.algorithms import PROBLEMS, NGrams, Problem, RepeatCopy, Sequences, Sort, optimal_bits
 from regard.data.pictures import Rows
-from regard.explanation import Explanation, Tape
+from regard.explanation import Displayed, Explanation, Tape
 from regard.nn import device_of, evaluating
 from regard.tasks.display import Column, Display, EvaluationChart, Figure, Point
 from regard.tasks.inputs import checked_texts
@@ -93,7 +93,7 @@ class AlgorithmicSettings:
 
 
 @dataclass(frozen=True, eq=False)
-class Computed:
+class Computed(Displayed):
     """What a model makes of a sequence: the bits that go out, how many of them are wrong, and what the heads did."""
 
     source: str

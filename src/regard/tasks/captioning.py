@@ -20,7 +20,7 @@ from regard.data import BOS, EOS, PAD, UNK, Pair, TokenBatch, TokenBatches, Voca
 from regard.data.captions import CaptionBatches, caption_tokens
 from regard.data.images import Box, fit_box, read_image
 from regard.decode import Hypothesis
-from regard.explanation import Explanation, Places
+from regard.explanation import Displayed, Explanation, Places
 from regard.metrics.captions import caption_bleu, score_captions
 from regard.nn import device_of, evaluating, token_loss
 from regard.tasks.caption_loss import doubly_stochastic, hard_loss, twice
@@ -62,7 +62,7 @@ class CaptioningConfig(CaptionedPictureSettings):
 
 
 @dataclass(frozen=True)
-class Caption:
+class Caption(Displayed):
     """One caption. `weights` [t k] belong to `tokens` × the places of `grid`, which lies on `box` of the picture."""
 
     name: str

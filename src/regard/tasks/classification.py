@@ -20,12 +20,12 @@ from regard.base import check_settings, to_json
 from regard.base.ranges import BatchSize
 from regard.data import Pictures
 from regard.data.pictures import RowBatches, Rows
-from regard.explanation import Explanation
+from regard.explanation import Displayed, Explanation
 from regard.nn import device_of, evaluating
 from regard.tasks.display import Column, Display, EvaluationChart, Figure, Point
 from regard.tasks.glimpse_loss import GlimpseSettings, RewardSettings, classification_loss
 from regard.tasks.inputs import Picture, as_bytes, as_pixels, picture_name
-from regard.tasks.labels import answer_probability, label_details, label_figures, label_names
+from regard.tasks.labels import answer_probability, label_details, label_figures, label_names, percent
 from regard.tasks.picture_explanations import by_layer, gates_of, glimpse_path
 from regard.tasks.samples import first_of_each
 from regard.tasks.shown_pictures import AT_ONCE, PictureSettings, ShownPictures
@@ -45,7 +45,7 @@ class ClassificationConfig(PictureSettings, RewardSettings):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Recognised:
+class Recognised(Displayed):
     """What a model says about a picture."""
 
     source: str  # the name of the picture
@@ -65,9 +65,9 @@ class Recognised:
     @property
     def described(self) -> str:
         """The answer in words: the labels, how sure the model is, and how many glimpses it took."""
-        sure = 100 * (self.probability or 0.0)
+        sure = percent(self.probability or 0.0)
         glimpses = "" if self.where is None else f", {len(self.where)} glimpses"
-        return f"{self.text or 'nothing'} ({sure:.1f} %{glimpses})"
+        return f"{self.text or 'nothing'} ({sure}{glimpses})"
 
 
 def glimpse_points(details: Mapping[str, Any]) -> list[Point]:

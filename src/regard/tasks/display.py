@@ -59,7 +59,7 @@ class Display:
     unit: str  # what a batch counts: "tokens"
     things: str  # what a split consists of: "sentences"
     examples: str  # the heading of the examples in a report: "Translations"
-    overview: tuple[Column, ...]  # in `regard list` and in README
+    overview: tuple[Column, ...]  # in `regard list` and in docs/results.md
     table: tuple[Column, ...]  # in the documents, before the published number
     more: tuple[Column, ...] = ()  # in the documents, after the published number
     report: tuple[Column, ...] = ()  # rows of a report; empty: those of `table` and `more`

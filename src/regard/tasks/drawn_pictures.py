@@ -16,7 +16,7 @@ from regard.attention import trace
 from regard.base import ConfigError, check_settings
 from regard.base.ranges import Few, Natural, Range, Seed, UpToOne
 from regard.decode.sample import Temperature
-from regard.explanation import Blocks, Explanation, Gallery
+from regard.explanation import Blocks, Displayed, Explanation, Gallery
 from regard.nn import device_of, evaluating
 from regard.tasks.inputs import as_bytes
 from regard.tasks.task import Progress
@@ -54,7 +54,7 @@ class Wish:
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class Drawn(Displayed):
     """Pictures that a model drew for one input."""
 
     source: str

@@ -16,7 +16,7 @@ from regard.base.ranges import BatchSize, Count, Few, Natural, Range, Seed
 from regard.data import BOS, EOS, PAD, UNK, TextUnits
 from regard.decode import Hypothesis, Step, greedy, sample
 from regard.decode.sample import Temperature, TopK, TopP
-from regard.explanation import Explanation, Matrix
+from regard.explanation import Displayed, Explanation, Matrix
 from regard.nn import device_of, evaluating
 from regard.tasks.distances import distance_matrix
 
@@ -58,7 +58,7 @@ class Generation:
 
 
 @dataclass(frozen=True)
-class Generated:
+class Generated(Displayed):
     """A text and its continuation."""
 
     source: str  # what was given

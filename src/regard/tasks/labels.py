@@ -10,6 +10,7 @@ from torch import Tensor
 
 from regard.data.pictures import END, IGNORE
 
+SURE = 0.5  # the probability below which an answer is rather wrong than right
 MOST_CONFUSED = 100  # classes, up to which an evaluation keeps the whole table of confusions
 
 
@@ -51,6 +52,15 @@ def answer_probability(probabilities: Float[Tensor, "s c"], num_labels: int) -> 
     """How likely a whole answer is: that of each of its labels, and of the end where there is one."""
     counted = num_labels + (num_labels < len(probabilities))
     return float(probabilities[:counted].max(-1).values.prod().item())
+
+
+def percent(probability: float) -> str:
+    """How sure a model is, in words: "98.2 %"; below a half, where another answer is as likely, it says so.
+
+    >>> percent(0.982), percent(0.412)
+    ('98.2 %', '41.2 %: not sure')
+    """
+    return f"{100 * probability:.1f} %" + (": not sure" if probability < SURE else "")
 
 
 def label_details(logits: Float[Tensor, "n s c"], labels: Int[Tensor, "n s"], classes: Sequence[str]) -> dict[str, Any]:

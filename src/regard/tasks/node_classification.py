@@ -24,12 +24,12 @@ from regard.base import ConfigError, RegardError, check_settings, did_you_mean, 
 from regard.base.ranges import Count
 from regard.data import GraphBatches, GraphRows, GraphSplit
 from regard.data.pictures import IGNORE
-from regard.explanation import EdgeWeights
+from regard.explanation import Displayed, EdgeWeights
 from regard.nn import device_of, evaluating
 from regard.tasks.display import Column, Display, Figure
 from regard.tasks.graph_nodes import GraphNodes, GraphTensors, NodeClassificationConfig
 from regard.tasks.inputs import checked_split
-from regard.tasks.labels import label_details, label_figures
+from regard.tasks.labels import label_details, label_figures, percent
 from regard.tasks.samples import first_of_each
 from regard.tasks.task import Evaluation, Example, Loss, Progress, StoredTask, TaskEntry
 
@@ -46,7 +46,7 @@ class NodeSettings:
 
 
 @dataclass(frozen=True, eq=False)
-class LabelledNode:
+class LabelledNode(Displayed):
     """What a model takes a node for."""
 
     source: str  # the name of the node
@@ -57,7 +57,7 @@ class LabelledNode:
     @property
     def described(self) -> str:
         """The class and how sure the model is."""
-        return f"{self.text} ({100 * self.probability:.1f} %)"
+        return f"{self.text} ({percent(self.probability)})"
 
 
 class NodeClassification(GraphNodes, StoredTask):

@@ -21,10 +21,11 @@ from regard.base.ranges import Count
 from regard.data import SPECIALS, Question, StoryBatches, typed_story
 from regard.data.pictures import IGNORE
 from regard.data.stories import EncodedStories, StoryRows, split_words
-from regard.explanation import Hops
+from regard.explanation import Displayed, Hops
 from regard.nn import device_of, evaluating
 from regard.tasks.display import Column, Display, EvaluationChart, Figure, Point
 from regard.tasks.inputs import checked_split
+from regard.tasks.labels import percent
 from regard.tasks.samples import first_of_each
 from regard.tasks.story_questions import QuestionAnsweringConfig, StoryQuestions
 from regard.tasks.task import Evaluation, Example, Loss, Progress, StoredTask, TaskEntry
@@ -44,7 +45,7 @@ class AnswerSettings:
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class Answer(Displayed):
     """What a model answers to a question about a story."""
 
     source: str  # the question
@@ -56,7 +57,7 @@ class Answer:
     @property
     def described(self) -> str:
         """The answer and how sure the model is."""
-        return f"{self.text} ({100 * self.probability:.1f} %)"
+        return f"{self.text} ({percent(self.probability)})"
 
 
 def task_points(details: Mapping[str, Any]) -> list[Point]:

@@ -1,5 +1,6 @@
 """From texts to translations: encode, search, decode, and gather the weights of what was found."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
@@ -29,7 +30,7 @@ from regard.decode import Hypothesis, beam_search, consensus, greedy, sample
 from regard.decode.consensus import Sharpness
 from regard.decode.hypothesis import Beams, CoveragePenalty, LengthPenalty
 from regard.decode.sample import Temperature, TopK, TopP
-from regard.explanation import Explanation, Matrix
+from regard.explanation import Displayed, Explanation, Matrix
 from regard.nn import device_of, evaluating
 from regard.tasks.fast_search import FastSearch, fast_search, rules_of
 from regard.tasks.task import Progress, changed_settings
@@ -70,7 +71,7 @@ class Search:
 
 
 @dataclass(frozen=True)
-class Prediction:
+class Prediction(Displayed):
     """One translation. `weights` [t k] belong to `tokens` × `source_tokens`, gathered along the winning beam."""
 
     source: str
@@ -81,13 +82,20 @@ class Prediction:
     log_prob: float
     finished: bool
     weights: Weights | None = field(repr=False, compare=False)
+    weights_from: str = field(default="", repr=False, compare=False)  # which layer and head, where there are several
 
     @property
     def explanations(self) -> tuple[Explanation, ...]:
         """The alignment of the translation with its source; nothing for a model without attention."""
         if self.weights is None or not self.tokens:
             return ()
-        return (Matrix(self.weights, tuple(self.tokens), tuple(self.source_tokens), title=self.text),)
+        axes = ("translation", "source")
+        return (Matrix(self.weights, self.tokens, self.source_tokens, self.weights_from, self.text, axes),)
+
+    @property
+    def sureness(self) -> float:
+        """The geometric mean of the probabilities of its tokens: 1 is certain."""
+        return math.exp(self.log_prob / (len(self.tokens) + self.finished)) if self.tokens else 1.0
 
 
 @torch.no_grad()
@@ -111,6 +119,7 @@ def translate_texts(
     pairs: list[Pair] = [(encoded[number], []) for number in asked]
     predictions: list[list[Prediction]] = [[_blank(text)] for text in texts]
     done = len(texts) - len(asked)
+    place = str(getattr(model, "weights_from", ""))
     with evaluating(model):
         fast = fast_search(model, how, len(pairs)) if pairs else None
         for batch in _batches(pairs, how, fast):
@@ -122,7 +131,8 @@ def translate_texts(
                     hypotheses = _hypotheses(model, source, lengths, how, generator)
             for number, length, best in zip(batch.indices, batch.source_lengths.tolist(), hypotheses, strict=True):
                 text = texts[asked[number]]
-                predictions[asked[number]] = [_prediction(text, length, one, codecs, how) for one in best]
+                made = [_prediction(text, length, one, codecs, how) for one in best]
+                predictions[asked[number]] = [replace(one, weights_from=place) for one in made]
             done += len(hypotheses)
             if progress is not None:
                 progress("sentences", done, len(texts))

@@ -17,6 +17,7 @@ from torch import Tensor
 from regard.base import ConfigError, fill
 from regard.base.ranges import Margin, Pixels, Range, Seed, Share
 from regard.data import Canvas, Pictures, paint
+from regard.data.handwriting import FRAMINGS, SIDE, framed
 from regard.data.pictures import Facts, centre_crops, random_crops, random_erasures, random_turns
 from regard.datasets import DATASETS, choose
 from regard.tasks.inputs import checked_split
@@ -161,12 +162,16 @@ class ShownPictures:
     def prepared(self, image: UInt8[Tensor, "h w 3"], *, invert: bool | None = None) -> UInt8[Tensor, "c s s"]:
         """A picture of any size as this task shows them: right channels, longer side fitted, black around.
 
-        Digits are white on black here: a grey one whose border is bright is inverted, unless `invert` says otherwise.
+        Digits are white on black here: a grey one whose border is bright is inverted, unless `invert` says otherwise. A
+        single digit drawn by hand is cropped and centred as the digits of the data set are.
         """
         channels, side = self.facts.channels, self.image_size
         x = image.float().permute(2, 0, 1)
         if channels == 1:
             x = (x * torch.tensor([0.299, 0.587, 0.114])[:, None, None]).sum(0, keepdim=True)
+            framing = FRAMINGS.get(self.config.dataset) if side == SIDE and self.config.canvas.size is None else None
+            if framing is not None and (digit := framed(x[0], framing, invert=invert)) is not None:
+                return digit.unsqueeze(0).round().clamp(0, 255).to(torch.uint8)
             rim = torch.cat([x[0, 0], x[0, -1], x[0, :, 0], x[0, :, -1]])
             if invert or (invert is None and rim.median() > 127):
                 x = 255 - x

@@ -26,11 +26,11 @@ from regard.base.ranges import BatchSize
 from regard.data import TextBatch, TextBatches, evaluation_text_batches
 from regard.data.pictures import IGNORE
 from regard.data.text_batches import Ids
-from regard.explanation import Explanation, Matrix, Shading
+from regard.explanation import Displayed, Explanation, Matrix, Shading
 from regard.nn import device_of, evaluating
 from regard.tasks.display import Column, Display, Figure
 from regard.tasks.inputs import checked_split, checked_texts
-from regard.tasks.labels import label_details, label_figures
+from regard.tasks.labels import label_details, label_figures, percent
 from regard.tasks.prepared_texts import PreparedTexts, TextClassificationConfig
 from regard.tasks.samples import first_of_each
 from regard.tasks.task import Evaluation, Example, Loss, Progress, StoredTask, TaskEntry
@@ -49,7 +49,7 @@ class TextSettings:
 
 
 @dataclass(frozen=True, eq=False)
-class ClassifiedText:
+class ClassifiedText(Displayed):
     """What a model says about a text, or about a pair of texts."""
 
     source: str  # the text; of a pair both, with ||| between them
@@ -62,7 +62,7 @@ class ClassifiedText:
     @property
     def described(self) -> str:
         """The label, and how sure the model is."""
-        return f"{self.text} ({100 * float(self.probabilities.max()):.1f} %)"
+        return f"{self.text} ({percent(float(self.probabilities.max()))})"
 
 
 class TextClassification(PreparedTexts, StoredTask):

@@ -4,13 +4,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import torch
 from torch import nn
 
-from regard.attention import trace
 from regard.base import ConfigError, check_installed, check_settings, shown, to_json
 from regard.base.ranges import BatchSize, Count, Few, Range, Share, UserPath, VocabularySize
 from regard.data import (
@@ -20,7 +20,6 @@ from regard.data import (
     ParallelText,
     TokenBatch,
     TokenBatches,
-    collate,
     evaluation_batches,
     tokenize,
 )
@@ -46,6 +45,7 @@ from regard.tasks.parallel_text import (
 )
 from regard.tasks.samples import evenly_by_size
 from regard.tasks.search import Prediction, Search, changed_search, check_search, read_source, translate_texts
+from regard.tasks.source_layers import MOST_PAIRS, HeadChoice, best_head, self_layers, source_layers
 from regard.tasks.task import Evaluation, Example, Loss, Progress, StoredTask, TaskEntry
 
 Alpha = Annotated[float, Range(least=0, cure="use 5, as the paper does")]
@@ -311,24 +311,24 @@ class Translation(StoredTask):
         """Lets the encoder read a text, and gives its tokens, with <eos>."""
         return read_source(model, cased([text], self._lowers)[0], self.codecs[0])
 
-    @torch.no_grad()
     def layers(self, model: Any, prediction: Prediction) -> list[Matrix]:
-        """All weights over the source behind a translation, one matrix [t k] or [h t k] for each layer.
-
-        The translation is fed to the model again, so that every layer sees all of it.
-        """
+        """All weights over the source behind a translation, one matrix [t k] or [h t k] for each layer."""
         if not prediction.tokens:
             return []
+        return source_layers(model, self._pair(prediction), prediction.tokens, prediction.source_tokens)
+
+    def self_layers(self, model: Any, prediction: Prediction, side: str = "source") -> list[Matrix]:
+        """What the words of the source, or of the translation, take from each other, one matrix for each layer."""
+        words = prediction.source_tokens if side == "source" else prediction.tokens
+        return self_layers(model, self._pair(prediction), words, side) if prediction.tokens else []
+
+    def best_head(self, model: Any, split: str = "valid") -> HeadChoice | None:
+        """The layer and the head that are best aligned on a split; None where there is nothing to choose."""
+        return best_head(model, list(islice(self._encoded(split), MOST_PAIRS)))
+
+    def _pair(self, prediction: Prediction) -> Pair:
         source, target = self.codecs
-        pair = token_ids(source, prediction.source_tokens[:-1]), token_ids(target, prediction.tokens)
-        batch = collate([pair]).to(device_of(model))  # <eos> is added again
-        with evaluating(model), trace(model, layers=model.source_layers, may_be_empty=True) as seen:
-            model(batch.source, batch.source_lengths, batch.inputs)
-        rows, columns = tuple(prediction.tokens), tuple(prediction.source_tokens)
-        return [
-            Matrix(record.item(0).weights[..., : len(rows), : len(columns)], rows, columns, layer=name)
-            for name, record in seen.items()
-        ]
+        return token_ids(source, prediction.source_tokens[:-1]), token_ids(target, prediction.tokens)
 
     def choose(self, split: str, count: int) -> list[int]:
         """Sentences of all lengths, evenly from the shortest to the longest."""

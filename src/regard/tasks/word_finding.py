@@ -28,7 +28,7 @@ from regard.data.weather import Weather, standardised
 from regard.data.words import encode_words
 from regard.datasets.english_words import english_words
 from regard.datasets.typefaces import typefaces
-from regard.explanation import Boxes
+from regard.explanation import Boxes, Displayed
 from regard.nn import device_of, evaluating
 from regard.tasks.display import Column, Display, Figure
 from regard.tasks.inputs import Picture, as_bytes, as_pixels, checked_split, picture_name
@@ -83,7 +83,7 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class FoundWords:
+class FoundWords(Displayed):
     """What a model finds in a picture."""
 
     name: str

@@ -20,12 +20,13 @@ from regard.data import BOS, EOS, PAD, UNK, RowBatches
 from regard.data.pictures import Rows
 from regard.data.weather import standardised
 from regard.data.words import encode_words, join_pictures, spelled
-from regard.explanation import Explanation, Places
+from regard.explanation import Displayed, Explanation, Places
 from regard.metrics.reading import character_errors, word_accuracy
 from regard.nn import device_of, evaluating, token_loss
 from regard.nn.ctc import best_path, ctc_losses
 from regard.tasks.display import Column, Display, Figure
 from regard.tasks.inputs import Picture, as_bytes, as_pixels, picture_name
+from regard.tasks.labels import percent
 from regard.tasks.samples import evenly
 from regard.tasks.search import Search, changed_search, check_search, find_best, search_signature
 from regard.tasks.task import Evaluation, Example, Loss, Progress, StoredTask, TaskEntry
@@ -38,7 +39,7 @@ LABELS = {"iiit5k": "IIIT5K", "icdar2015": "ICDAR 2015", "icdar2015_alnum": "ICD
 
 
 @dataclass(frozen=True)
-class ReadWord:
+class ReadWord(Displayed):
     """What a model reads in one picture; `weights` [t i j] belong to its letters and to places of the picture."""
 
     name: str
@@ -57,7 +58,7 @@ class ReadWord:
     @property
     def described(self) -> str:
         """The word and how sure the model is."""
-        return f"{self.text} ({100 * self.probability:.1f} %)"
+        return f"{self.text} ({percent(self.probability)})"
 
     @property
     def explanations(self) -> tuple[Explanation, ...]:

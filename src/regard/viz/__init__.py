@@ -11,7 +11,7 @@ from regard.viz.gates import gate_histograms, gate_profiles
 from regard.viz.heatmap import heatmap, save
 from regard.viz.matrix import heatmaps
 from regard.viz.overlay import CaptionOverlay, overlay, overlays
-from regard.viz.page import RunReport, Sample, report_page
+from regard.viz.page import RunReport, Sample, explanation_page, report_page
 from regard.viz.path import glimpse_animation, glimpse_path
 from regard.viz.places import position_maps
 from regard.viz.seen_layer import SeenLayer
@@ -48,6 +48,7 @@ __all__ = [
     "chart_curves",
     "draw",
     "draw_beside",
+    "explanation_page",
     "gate_histograms",
     "gate_profiles",
     "glimpse_animation",

@@ -30,16 +30,22 @@ def explanations_html(explanations: Sequence[Explanation], name: str = "", *, mo
     """Figures of explanations, each below the HTML `name`: alignments and rasters of places answer to the pointer.
 
     Matrices with the same labels share one figure, with a chooser. Shaded texts are text. The others are drawn for
-    light and for dark pages; with `moving`, paths also step by step.
+    light and for dark pages, words of a picture beside what answers; with `moving`, paths also step by step.
     """
-    figures = [matrix_figure(panels, *labels, name) for labels, panels in _alignments(explanations).items()]
+    figures = [
+        matrix_figure(panels, rows, columns, name, axes=axes)
+        for (rows, columns, axes), panels in _alignments(explanations).items()
+    ]
     for explanation in explanations:
         title = explanation.title or explanation.caption
         if isinstance(explanation, Matrix):
             continue
-        as_map = isinstance(explanation, Places) and explanation.grid is not None and explanation.weights.size
-        if as_map or isinstance(explanation, Shading):
+        raster = words = False
+        if isinstance(explanation, Places) and explanation.weights.size:
+            raster, words = explanation.grid is not None, bool(explanation.labels)
+        if raster or words or isinstance(explanation, Shading):
             figures.append(figure(explanation, f"{name}<span>{as_html(title)}</span>"))
+        if raster or isinstance(explanation, Shading):
             continue
         drawings = _rendered(explanation, dark=False), _rendered(explanation, dark=True)
         figures.append(_picture_figure(title, *drawings, name))
@@ -92,13 +98,13 @@ def _picture_figure(title: str, light: bytes, dark: bytes, name: str) -> str:
     )
 
 
-def _alignments(explanations: Sequence[Explanation]) -> dict[tuple[Sequence[str], Sequence[str]], dict[str, Any]]:
+def _alignments(explanations: Sequence[Explanation]) -> dict[tuple[Sequence[str], ...], dict[str, Any]]:
     """The panels of all matrices by their labels, each panel with a name of its own."""
-    groups: dict[tuple[Sequence[str], Sequence[str]], dict[str, Any]] = {}
+    groups: dict[tuple[Sequence[str], ...], dict[str, Any]] = {}
     for matrix in explanations:
         if not isinstance(matrix, Matrix):
             continue
-        panels = groups.setdefault((matrix.rows, matrix.columns), {})
+        panels = groups.setdefault((matrix.rows, matrix.columns, matrix.axes), {})
         for label, weights in matrix.panels().items():
             number = 2
             unique = label

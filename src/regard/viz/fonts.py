@@ -8,7 +8,7 @@ from regard.base import require
 
 BASE = "DejaVu Sans"  # comes with matplotlib
 ELLIPSIS = "…"
-_SIGNS = {"\n": "⏎", "\t": "⇥"}
+_SIGNS = {"\n": "⏎", "\t": "⇥", "▁": "␣"}
 _SPACE, _NOTHING, _CIRCLE = "␣", "∅", "◌"
 _JOINERS = "\u200c\u200d"  # invisible, but Persian words and families of emoji need them
 _INVISIBLE = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"}

@@ -3,7 +3,7 @@
 import io
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from regard.base import ConfigError, ShapeError, require, write_atomically
 from regard.explanation.values import to_numpy
 from regard.viz.fonts import extent, families, printable, renderer
-from regard.viz.theme import darken
+from regard.viz.theme import LIGHT, darken
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -230,6 +230,16 @@ def set_title(ax: Any, title: str, *, size: int, loc: str) -> None:
     ax.set_title(text, fontsize=size, loc=loc, fontfamily=families(text), parse_math=False, usetex=False)
 
 
+def name_axes(ax: Any, names: Sequence[str]) -> None:
+    """Write what the rows and the columns of a matrix are beside their labels: ("translation", "source")."""
+    if names:
+        rows, columns = (printable(name, None) for name in names)
+        quiet: dict[str, Any] = {"fontsize": 9, "color": LIGHT.soft, "labelpad": 6, "parse_math": False}
+        ax.xaxis.set_label_position("top")
+        ax.set_ylabel(f"← {rows}", rotation=90, fontfamily=families(rows), **quiet)
+        ax.set_xlabel(f"{columns} →", fontfamily=families(columns), **quiet)
+
+
 def _bar(ax: Any, height: float, width: float) -> None:
     """A colour bar beside `ax`, a matrix of `height` × `width` inches."""
     tall = max(height, 0.6)
@@ -238,10 +248,11 @@ def _bar(ax: Any, height: float, width: float) -> None:
 
 
 def scale_bar(bar: Any, height: float) -> None:
-    """Quiet numbers for a colour bar of so many inches."""
+    """Quiet numbers and the name of what a colour bar of so many inches measures."""
     ticker = require("matplotlib.ticker", extra="viz")
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=8, length=2, pad=2)
+    bar.set_label("weight", size=8, color=LIGHT.soft)
     bar.ax.yaxis.set_major_locator(ticker.LinearLocator(max(2, min(5, int(height / 0.3)))))  # both ends are told
     bar.ax.yaxis.set_major_formatter(ticker.FormatStrFormatter("%.2g"))
 

@@ -23,6 +23,7 @@ from regard.viz.heatmap import (
     heatmap,
     largest,
     listed,
+    name_axes,
     paint,
     scale_bar,
     set_title,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     import matplotlib.colors
     import matplotlib.figure
 
-_LARGE = 12  # rows and columns that hold no numbers, and get a colour bar
 _WIDE = 8  # heads in one row of panels; more are wrapped
 
 
@@ -44,7 +44,7 @@ def draw(matrix: Matrix, *, dark: bool = False, ax: "matplotlib.axes.Axes | None
     >>> draw(Matrix([[0.9, 0.1]], ["la"], ["the", "house"])).get_xticklabels()[1].get_text()
     'house'
     """
-    title = " · ".join(text for text in (matrix.title, matrix.layer) if text)
+    title = "\n".join(text for text in (matrix.title, matrix.layer) if text)
     if not matrix.weights.size:
         return blank_drawing(title, "no weights", DARK if dark else LIGHT)
     if matrix.weights.ndim == 3:
@@ -54,14 +54,14 @@ def draw(matrix: Matrix, *, dark: bool = False, ax: "matplotlib.axes.Axes | None
         names = [f"head {head}" for head in range(len(matrix.weights))]
         names[0] = f"{title}\n{names[0]}" if title else names[0]
         return heatmaps(matrix.weights, matrix.rows, matrix.columns, titles=names, dark=dark)
-    large = max(matrix.weights.shape) > _LARGE
-    axes = heatmap(matrix.weights, matrix.rows, matrix.columns, ax=ax, colorbar=large, dark=dark)
+    axes = heatmap(matrix.weights, matrix.rows, matrix.columns, ax=ax, colorbar=True, dark=dark)
+    name_axes(axes, matrix.axes)
     if title:
         set_title(axes, title, size=11, loc="left")
-        if dark:
-            darken([axes], figure=False)
-        if ax is None:
-            fit_figure(axes.figure)
+    if dark:
+        darken([axes], figure=False)
+    if ax is None:
+        fit_figure(axes.figure)
     return axes
 
 

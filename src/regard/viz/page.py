@@ -51,6 +51,8 @@ class Sample:
     output_text: str = ""
     explanations: Sequence[Explanation] = ()
     image: Any = None
+    quality: float = 1.0  # how near the answer is to the reference, 0 to 1; the page shows the worst first
+    mistaken: bool = False  # whether there is one right answer, and this is another one
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +73,7 @@ class RunReport:
     samples: Sequence[Sample] = ()
     explanations: Sequence[Explanation] = ()
     charts: Sequence[Chart] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 def report_page(
@@ -104,6 +107,7 @@ def report_page(
         "Curves": _figures(runs, *figure),
         "Inside": _overviews(runs),
         as_html(samples): _samples(runs),
+        "Settings": _settings(runs),
     }
     return Template(_file("page.html")).substitute(
         title=as_html(title),
@@ -111,6 +115,30 @@ def report_page(
         style=read("widget.css") + _file("page.css"),
         script=read("widget.js") + _file("page.js"),
         main="\n".join(f"<section>\n<h2>{name}</h2>\n{body}\n</section>" for name, body in sections.items() if body),
+    )
+
+
+def explanation_page(explanations: Sequence[Explanation], *, title: str, lines: Sequence[str] = ()) -> str:
+    """One HTML document with explanations that answer to the pointer; `lines` stand below the title.
+
+    The first explanation stands alone; matrices after it that have the same labels share one figure, with a chooser.
+
+    >>> page = explanation_page([Matrix([[0.9, 0.1]], ["la"], ["the", "house"])], title="the house")
+    >>> page.startswith("<!doctype html>"), "<script src" in page
+    (True, False)
+    """
+    first = explanations_html(explanations[:1])
+    rest = explanations_html(explanations[1:])
+    main = f'<section>\n<div class="maps">\n{"".join(first)}\n</div>\n</section>'
+    if rest:
+        maps = "\n".join(rest)
+        main += f'\n<section>\n<h2>Every layer and head</h2>\n<div class="maps">\n{maps}\n</div>\n</section>'
+    return Template(_file("page.html")).substitute(
+        title=as_html(title),
+        intro="\n".join(f'<p dir="auto">{as_html(line)}</p>' for line in lines if line.strip()),
+        style=read("widget.css") + _file("page.css"),
+        script=read("widget.js") + _file("page.js"),
+        main=main,
     )
 
 
@@ -235,16 +263,20 @@ def _overviews(runs: Sequence[RunReport]) -> str:
 
 
 def _samples(runs: Sequence[RunReport]) -> str:
-    """Sentences or pictures in the order in which they come, each with the outputs of all runs that have it."""
+    """Sentences or pictures, mistakes first, each with the outputs of all runs that have it."""
     sentences: dict[str, list[tuple[int, Sample]]] = {}
     for place, run in enumerate(runs):
         for sample in run.samples:
             sentences.setdefault(sample.source_text, []).append((place, sample))
     blocks = []
-    for number, (source, answers) in enumerate(sentences.items(), 1):
+    ordered = sorted(sentences.items(), key=lambda each: min(sample.quality for _, sample in each[1]))
+    for number, (source, answers) in enumerate(ordered, 1):
         lines = (line for _, sample in answers for line in sample.reference_text.splitlines() if line.strip())
         texts = [_line("Reference", line, "reference") for line in dict.fromkeys(lines)]
-        texts += [_line(_named(place, runs[place].name), sample.output_text) for place, sample in answers]
+        texts += [
+            _line(_named(place, runs[place].name), sample.output_text, "output wrong" if sample.mistaken else "output")
+            for place, sample in answers
+        ]
         figures = [
             figure
             for place, sample in answers
@@ -260,6 +292,25 @@ def _samples(runs: Sequence[RunReport]) -> str:
         body = '<dl class="texts">\n' + "\n".join(texts) + "\n</dl>\n" + (more if drawn else "")
         blocks.append(f'<article class="sample">\n{head}\n{body}</article>')
     return "\n".join(blocks)
+
+
+def _settings(runs: Sequence[RunReport]) -> str:
+    """Every setting of every run, by name; those in which the runs differ come first and stand out."""
+    names = list(dict.fromkeys(name for run in runs for name in run.settings))
+    if not names:
+        return ""
+    differing = [name for name in names if len({run.settings.get(name) for run in runs}) > 1]
+    head = "".join(f'<th scope="col">{_named(place, run.name)}</th>' for place, run in enumerate(runs))
+    lines = []
+    for name in [*differing, *(name for name in names if name not in differing)]:
+        cells = "".join(f"<td>{_value(run.settings.get(name))}</td>" for run in runs)
+        kind = "fact differs" if name in differing and len(runs) > 1 else "fact"
+        lines.append(f'<tr class="{kind}"><th scope="row">{as_html(name)}</th>{cells}</tr>')
+    body = "\n".join(lines)
+    table = f'<table class="runs"><thead><tr><td></td>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>'
+    return (
+        f'<details><summary>{len(names)} settings</summary>\n<div class="scroll" tabindex="0">\n{table}</div></details>'
+    )
 
 
 def _is_seen(sample: Sample) -> bool:

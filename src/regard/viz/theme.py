@@ -169,6 +169,8 @@ def darken(axes: Iterable[Any], *, figure: bool = True) -> None:
     for ax in axes:
         ax.spines[:].set_color(DARK.rule)
         ax.tick_params(which="both", labelcolor=DARK.ink, color=DARK.soft, grid_color=DARK.ground)
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.label.set_color(DARK.soft)
         for child in ax.get_children():
             if isinstance(child, text) and child not in ax.texts:  # titles; numbers inside keep their contrast
                 child.set_color(DARK.ink)
