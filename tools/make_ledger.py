@@ -27,7 +27,10 @@ BLOCK = re.compile(r"(<!-- (?P<kind>ledger|lines|costs|models): (?P<names>.*?) -
 def pages() -> list[Path]:
     """Documents that may hold tables."""
     docs = ROOT / "docs"
-    return [*sorted((docs / "papers").glob("*.md")), *(docs / f"{name}.md" for name in ("reproduction", "results", "zoo"))]
+    return [
+        *sorted((docs / "papers").glob("*.md")),
+        *(docs / f"{name}.md" for name in ("reproduction", "results", "zoo")),
+    ]
 
 
 def rewritten(text: str) -> str:
