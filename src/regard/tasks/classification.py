@@ -65,7 +65,7 @@ class Recognised:
     @property
     def described(self) -> str:
         """The answer in words: the labels, how sure the model is, and how many glimpses it took."""
-        sure = 100 * (self.probability or 0.0)
+        sure = 100 * answer_probability(self.probabilities, len(self.labels))
         glimpses = "" if self.where is None else f", {len(self.where)} glimpses"
         return f"{self.text or 'nothing'} ({sure:.1f} %{glimpses})"
 
