@@ -37,7 +37,8 @@ RANK = {
     "recipes": 6,
     "api": 7,
     "export": 7.5,
-    "cli": 8, "studio": 8,
+    "studio": 7.8,
+    "cli": 8,
 }  # fmt: skip
 MENUS = [
     "regard",
@@ -213,6 +214,7 @@ def test_command_line_is_frozen() -> None:
         "read": ["--beam", "--device", "--draw", "--finder", "--help", "--json", "--nbest", "--set"],
         "report": ["--help", "--out", "--samples", "--source", "--split", "--target"],
         "export": ["--help", "--out", "--to"],
+        "studio": ["--export", "--help", "--host", "--no-open", "--open", "--port"],
         "list": ["--help", "--json", "--models"],
         "show": ["--help", "--json"],
         "predict": ["--concepts", "--device", "--draw", "--help", "--json", "--set"],

@@ -28,6 +28,7 @@ EXAMPLES = """examples:
   regard answer runs/memn2n_smoke "Mary moved to the garden. Where is Mary?" --draw hops.png
   regard read runs/scene_text_rendered photo.png --finder runs/scene_text_signs --draw words.png
   regard report runs/a runs/b
+  regard studio                                  a page in the browser: type, look, compare
 """
 
 

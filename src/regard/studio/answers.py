@@ -1,7 +1,5 @@
 """Answers of models as JSON: predictions with their explanations, layers by request, examples."""
 
-import base64
-import io
 import math
 import re
 from collections.abc import Mapping
@@ -98,6 +96,13 @@ def predict(model: Any, given: Any, settings: Mapping[str, Any]) -> list[dict[st
     return [prediction_json(prediction) for prediction in predictions]
 
 
+def predict_example(model: Any, number: object) -> list[dict[str, Any]]:
+    """The answer to an example by its number, for inputs that a page cannot send, such as clips."""
+    from regard.api import example_prediction
+
+    return [prediction_json(example_prediction(model, number))]
+
+
 def layers(model: Any, given: Any, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What a model attended to for one input, by layer and head."""
     [[first, *_]] = model.predictions([given], **settings)
@@ -146,29 +151,14 @@ def _plain(value: Any) -> Any:
 
 def examples(model: Any, count: int = 6) -> list[dict[str, Any]]:
     """A few inputs for a model to begin with: of its data if they are here, else the one of its task."""
-    own: list[dict[str, Any]] = []
+    from regard.api import first_inputs
+
     if model.entry.verb == "translate" and model.task.config.source == "en":
         return [{"text": text} for text in SENTENCES]  # a corpus would have to be read for others
-    try:
-        split = next(iter(model.task.tests))
-        for number in model.task.choose(split, count):
-            own += [_example(each) for each in model.task.examples(model.module, split, [number])]
-    except (RegardError, OSError, NotImplementedError, AttributeError, StopIteration):
-        own = []
+    own = first_inputs(model, count)
     if own or model.entry.name in (*PICTURES, *PATHS):
         return own
     return [{"text": model.entry.example.strip('"')}]
-
-
-def _example(example: Any) -> dict[str, Any]:
-    if example.image is None:
-        return {"text": example.source, "target": example.reference}
-    from regard.base import require
-
-    stream = io.BytesIO()
-    require("PIL.Image", extra="vision").fromarray(example.image).save(stream, "PNG")
-    data = base64.b64encode(stream.getvalue()).decode()
-    return {"picture": f"data:image/png;base64,{data}", "target": example.reference}
 
 
 SENTENCES = (

@@ -215,6 +215,8 @@ async def _predict(studio: Studio, request: Any) -> Any:
 
     def work() -> Any:
         model = studio.library.get(body.get("model"))
+        if "example" in body:
+            return answers.predict_example(model, body["example"])
         return answers.predict(model, answers.input_of(model, body, studio.limits), settings)
 
     return await _timed(studio, work)

@@ -144,7 +144,7 @@ class Side {
       this.result = event.prediction; this.alternatives = event.alternatives; this.hypotheses = event.others; this.partial = null;
       this.context.announce(`${this.name}: ${this.result?.text ?? "nothing"}`);
       this.draw();
-    } else if (event.kind === "end") this.note.textContent = `${format(event.seconds, 2)} s${event.queue ? `, after ${event.queue} other requests` : ""}${this.result && !this.result.finished ? " · cut off: the model did not end the sentence" : ""}`;
+    } else if (event.kind === "end") this.note.textContent = `${format(event.seconds, 2)} s${event.queue ? `, after ${event.queue} other request${event.queue > 1 ? "s" : ""}` : ""}${this.result && !this.result.finished ? " · cut off: the model did not end the sentence" : ""}`;
   }
 
   async loadLayers(wanted) {
@@ -276,8 +276,8 @@ class Side {
     }
     const rows = this.hypotheses.map((each, rank) => element("tr", {}, element("td", { class: "number" }, String(rank + 1)), element("td", {}, each.text), element("td", { class: "number", "data-score": each.score }, format(each.score)), element("td", { class: "number" }, format(each.log_prob)), element("td", {}, each.finished ? "" : "cut off")));
     this.picture.replaceChildren(treePicture({ steps: this.steps, best, word: shownToken }),
-      element("table", {}, element("thead", {}, element("tr", {}, ["", "translation", "score", "log-probability", ""].map((name) => element("th", { scope: "col" }, name)))), element("tbody", {}, rows)));
-    this.readout.textContent = `${this.steps.length} steps; the strong path is the winner. The score is the log-probability divided by a penalty for length.`;
+      element("table", {}, element("thead", {}, element("tr", {}, ["", "translation", "score", "log-probability", ""].map((name) => element("th", { scope: "col", class: /score|log/.test(name) ? "number" : null }, name)))), element("tbody", {}, rows)));
+    this.picture.append(element("p", { class: "muted small" }, `${this.steps.length} steps; the strong path is the winner. The score is the log-probability divided by a penalty for length.`));
   }
 }
 
