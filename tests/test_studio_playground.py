@@ -454,6 +454,9 @@ def test_why_dot_products_are_scaled_and_cosine_needs_a_strength(browser: Any, a
         assert 0 not in results(page)["weights"]
         until(page, "location.hash.includes('causal=off')")
         assert 0 not in results(page)["weights"]
+        opened(page, address, "preset=scaled&score=general&align=local_predictive")  # both learnt for two numbers
+        chosen = page.eval_on_selector_all("select", "menus => menus.map((menu) => menu.value)")
+        assert chosen == ["scaled", "scaled_dot", "softmax"]
         opened(page, address, "preset=temperature")
         usual, cold, hot = largest()
         assert cold > 0.9 > usual > hot > 1 / 5

@@ -30,6 +30,7 @@ export function bench({ state, change, shown, python = true, announce = () => {}
   });
   const note = make("p", { class: "note", role: "status" });
   const code = make("code");
+  const edits = make("div", { class: "edits" }, button("Add a key", addKey), button("Take the last key away", dropKey));
   const panel = controls({ shown, set });
   const table = bars({ pick: (j) => set({ pick: String(j) }), edit: shown ? undefined : edit });
   let views = null;
@@ -145,6 +146,7 @@ export function bench({ state, change, shown, python = true, announce = () => {}
     const picked = full.pick !== "" && Number(full.pick) < problem.keys.length ? Number(full.pick) : best(result.weights);
     const oneLine = !problem.drawn && problem.query.length === 1;
     planes.hidden = problem.drawn;
+    edits.hidden = problem.drawn;
     if (!problem.drawn) {
       if (!views || oneLine !== line) {
         line = oneLine;
@@ -162,7 +164,7 @@ export function bench({ state, change, shown, python = true, announce = () => {}
     const empty = result.weights.every((w) => w === 0);
     note.textContent = empty
       ? "No key may be looked at, so all weights and the context are zero."
-      : `The weights add up to ${plain(total)}${problem.align.name === "local_predictive" ? `; the predicted centre is at key ${plain(predicted(problem, result) + 1, 2)}` : ""}. Context: ${numbers3(result.context)}.`;
+      : `The weights add up to ${plain(total)}${problem.align.name === "local_predictive" ? `; the predicted centre is at key ${plain(predicted(problem, result) + 1, 2)}` : ""}.${problem.drawn ? "" : ` Context: ${numbers3(result.context)}.`}`;
     element.dataset.result = JSON.stringify({ ...result, scores: result.scores.map(String), drawn: undefined });
     if (code.closest("details")?.open) code.textContent = pythonLines(problem);
     return problem;
@@ -170,7 +172,6 @@ export function bench({ state, change, shown, python = true, announce = () => {}
   const numbers3 = (xs) => xs.map((x) => plain(x)).join(", ");
   const best = (weights) => weights.reduce((top, w, j) => (w > weights[top] ? j : top), 0);
 
-  const edits = make("div", { class: "edits" }, button("Add a key", addKey), button("Take the last key away", dropKey));
   const details = make("details", { class: "python", ontoggle: () => { code.textContent = pythonLines(read(full)); } },
     make("summary", { text: "The same in Python" }), make("pre", {}, code));
   element.append(panel.element, planes, table.element, note, formula, panel.further);

@@ -1,10 +1,10 @@
 // The controls of the bench: score, alignment, temperature, what these two need, masks, and draws.
 
 import { button, check, choice, field, make, slider } from "./dom.js";
-import { ALIGN_NAMES, SCORE_NAMES } from "./state.js";
+import { ALIGN_NAMES, LEARNT, SCORE_NAMES } from "./state.js";
 
-const LEARNT = { general: ["W"], additive: ["V", "U", "v"], concat: ["V", "U", "v"], location: ["places"], graph_additive: ["a"], leaky_additive: ["a"], concatenation: ["a"] };
-const OF_SCORE = { cosine: ["strength"], gaussian: ["bandwidth"], log_gaussian: ["bandwidth"], ...LEARNT };
+const LEARNT_FIELDS = { general: ["W"], additive: ["V", "U", "v"], concat: ["V", "U", "v"], location: ["places"], graph_additive: ["a"], leaky_additive: ["a"], concatenation: ["a"] };
+const OF_SCORE = { cosine: ["strength"], gaussian: ["bandwidth"], log_gaussian: ["bandwidth"], ...LEARNT_FIELDS };
 const OF_ALIGN = {
   entmax: ["alpha"], top_k: ["k"], local_monotonic: ["window", "place"], local_predictive: ["window", "centreW", "centreV"],
   sigmoid: ["offset"], monotonic: ["offset", "start"],
@@ -88,6 +88,10 @@ export function controls({ shown, set }) {
         else if (name.endsWith("?")) control.set(full[name.slice(0, -1)] !== "");
         else if (full[name] !== "") control.set(full[name]);
       }
+      made.get("score")?.refuse(problem.drawn ? LEARNT : []);
+      made.get("score")?.set(problem.score.name);
+      made.get("align")?.refuse(problem.drawn ? ["local_predictive"] : []);
+      made.get("align")?.set(problem.align.name);
       [count, seed] = [problem.samples, problem.seed];
       masks.hidden = !wants("masks");
       draws.hidden = !wants("samples") || problem.drawn;

@@ -34,7 +34,8 @@ export function choice(label, options, value, onchange) {
   for (const [key, text] of Object.entries(options)) select.append(make("option", { value: key, text }));
   select.value = value;
   const box = make("div", { class: "control" }, make("label", { for: id, text: label }), select);
-  return { box, set: (to) => { select.value = to; } };
+  const refuse = (values) => { for (const option of select.options) option.disabled = values.includes(option.value); };
+  return { box, set: (to) => { select.value = to; }, refuse };
 }
 
 /** A slider with a number beside it. `scale` "log" makes equal steps equal factors. */

@@ -10,7 +10,7 @@ const OPERATORS = {
   sum: "∑", prod: "∏", lvert: "|", rvert: "|", lVert: "‖", rVert: "‖", mid: "|", propto: "∝", odot: "⊙", partial: "∂", nabla: "∇", prime: "′",
 };
 const NAMES = new Set(["exp", "log", "tanh", "softmax", "max", "min", "argmax", "sin", "cos", "cosine", "ReLU", "LeakyReLU", "softplus", "MLP"]);
-const ACCENTS = { bar: "¯", tilde: "~", hat: "^", vec: "→" };
+const ACCENTS = { bar: "¯", tilde: "˜", hat: "^", vec: "→" };
 
 function element(name, ...children) {
   const node = document.createElementNS(SPACE, name);

@@ -13,7 +13,8 @@ export const ALIGN_NAMES = {
   softmax: "softmax", sparsemax: "sparsemax", entmax: "entmax", normalize: "divide by the sum", sigmoid: "sigmoid gate", top_k: "top-k",
   hard: "hard: the best key", local_monotonic: "local-m", local_predictive: "local-p", monotonic: "monotonic (expected)", share: "divide by the number",
 };
-const LEARNT = ["general", "additive", "concat", "location", "graph_additive", "leaky_additive", "concatenation"];
+/** Scores whose learnt numbers are for keys of one or two numbers, so random vectors cannot have them. */
+export const LEARNT = ["general", "additive", "concat", "location", "graph_additive", "leaky_additive", "concatenation"];
 export const MOST_KEYS = 12;
 const MOST_COLUMNS = 6; // of further choices, beside the first
 

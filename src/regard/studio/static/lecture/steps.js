@@ -132,7 +132,7 @@ export const STEPS = [
       "Choose one of them, and see how little else changes.",
     ],
     tex: [
-      "\\text{score}(h_t, \\bar{h}_s) = h_t^\\top \\bar{h}_s, \\quad h_t^\\top W_a \\bar{h}_s, \\quad v_a^\\top \\tanh(W_a [h_t ; \\bar{h}_s])",
+      "\\text{score}(h_t, \\bar{h}_s) = h_t^\\top \\bar{h}_s, \\quad \\text{or}\\; h_t^\\top W_a \\bar{h}_s, \\quad \\text{or}\\; v_a^\\top \\tanh(W_a [h_t ; \\bar{h}_s])",
       "\\tilde{h}_t = \\tanh(W_c [c_t ; h_t]), \\quad p(y_t \\mid \\ldots) = \\softmax(W_s \\tilde{h}_t)",
     ],
     view: benchView("luong", ["score"]),
