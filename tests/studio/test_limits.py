@@ -37,6 +37,14 @@ def test_the_queue_says_its_length_and_refuses_what_is_too_much() -> None:
     queue.close()
 
 
+def test_work_that_comes_first_is_done_before_what_is_asked_for() -> None:
+    queue, done = WorkQueue(Limits(), Deadline()), []
+    queue.first(lambda: done.append("first"))
+    asyncio.run(queue.run(lambda: done.append("asked for")))
+    queue.close()
+    assert done == ["first", "asked for"]
+
+
 def test_late_work_is_an_error_of_the_studio() -> None:
     deadline = Deadline()
     queue = WorkQueue(Limits(seconds=-1.0), deadline)

@@ -34,3 +34,11 @@ def test_an_open_host_is_told_what_it_means(capsys: pytest.CaptureFixture[str]) 
     assert OPEN_TO_OTHERS.format(host="0.0.0.0") in out
     assert "every machine that reaches this one" in out
     assert server.address.url in out
+
+
+def test_the_first_translator_is_loaded_before_it_is_asked_for() -> None:
+    server = Server(Studio.of(device="cpu"), port=0)
+    server.warm_up()
+    server.studio.queue._thread.shutdown(wait=True)
+    assert list(server.studio.library._loaded) == ["tatoeba-en-fr"]
+    server.close()

@@ -88,6 +88,10 @@ class WorkQueue:
         finally:
             self.length -= 1
 
+    def first(self, work: Callable[[], None]) -> None:
+        """Let a piece of work begin before anybody asks for one; whoever asks then waits for its end."""
+        self._thread.submit(work)
+
     def _timed(self, work: Callable[[], Result], stopped: Callable[[], bool]) -> Result:
         if stopped():
             raise Late

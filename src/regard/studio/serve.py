@@ -85,7 +85,7 @@ class Server:
             if name is not None:
                 library.get(name).predict("a", beam=1)
 
-        threading.Thread(target=lambda: _quietly(work), daemon=True, name="regard-studio-start").start()
+        self.studio.queue.first(lambda: _quietly(work))
 
     def run(self) -> None:
         """Serve until Ctrl-C."""
