@@ -3,13 +3,17 @@
 import argparse
 import shlex
 import sys
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regard.base import ConfigError, check_installed
 from regard.cli.flags import add_device
+
+if TYPE_CHECKING:
+    from regard.train.trainer import Watch
 
 HELP = "train a recipe"
 PICTURES = "pictures"  # in a run folder
@@ -46,14 +50,13 @@ def run(asked: argparse.Namespace) -> None:
         fitted = api.fit_device(recipe, world)
         saved = checkpoints(folder / "checkpoints") if asked.resume else []
         steps, warmup = recipe.train.steps, recipe.train.warmup
-        if world.is_first:
-            _tell_cost(recipe, asked)
         if world.is_first and warmup >= steps:
             print(f"train.warmup={warmup} does not end before train.steps={steps}: the rate stays below train.lr")
         unit = recipe.entry.display.unit
         try:
             with Progress(fitted.train, asked.recipe, unit) if world.is_first else nullcontext() as watch:
-                model = api.train(fitted, folder, world=world, resume=asked.resume, watch=watch)
+                told = None if watch is None else _telling(watch, recipe, asked)
+                model = api.train(fitted, folder, world=world, resume=asked.resume, watch=told)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(_stopped(asked, folder) if world.is_first else "") from None
         first = world.is_first
@@ -88,6 +91,20 @@ def _show(model: Any, folder: Path) -> None:
     if drawn:
         print("\nPictures:", *drawn, sep="\n  ")
     print(f"\nnext: regard report {folder}, or regard {api.verb_of(model.entry)} {folder} {model.entry.example}")
+
+
+def _telling(watch: "Watch", recipe: Any, asked: argparse.Namespace) -> "Watch":
+    """Listens like `watch`, and says what the training will take as soon as it is sure to begin."""
+    told = False
+
+    def listen(kind: str, facts: Mapping[str, Any]) -> None:
+        nonlocal told
+        if not told:
+            told = True
+            _tell_cost(recipe, asked)
+        watch(kind, facts)
+
+    return listen
 
 
 def _tell_cost(recipe: Any, asked: argparse.Namespace) -> None:
