@@ -24,7 +24,7 @@ def test_one_picture_and_several(gazing: Path, odd: Path, capsys: pytest.Capture
     model = api.load(gazing)
     assert [said for _, said in lines] == [answer.described for answer in model.classify(paths)]
     assert one == f"{lines[0][1]}\n"
-    assert one.endswith(" %, 3 glimpses)\n")
+    assert one.endswith(", 3 glimpses)\n")
 
 
 @pytest.mark.parametrize("name", BAD)
