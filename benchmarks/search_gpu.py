@@ -3,6 +3,7 @@
     python benchmarks/search_gpu.py                      # everything, in less than four minutes
     python benchmarks/search_gpu.py --parts transformer one
     python benchmarks/search_gpu.py --check              # only compares, at small sizes; on a CPU too
+    python benchmarks/search_gpu.py --ratios             # plain / fixed on one thread of a CPU, in processor seconds
 
 Models are those of the recipes, with random weights and 8,000 words; sentences have the lengths of captions, 4 to 40
 sub-words. "10 steps" forces every sentence to exactly 10 steps. "ragged" ends every sentence at a length of its own, 5
@@ -252,6 +253,27 @@ def captions_part(device: torch.device, asked: argparse.Namespace) -> list[dict[
     return time_ways("captions", "beam 40, consensus", longest * len(shown), ways, kept, min(2, asked.rounds))
 
 
+@torch.no_grad()
+def print_ratios() -> None:
+    """On a CPU, where nothing is recorded: processor seconds of the plain search by those over fixed shapes."""
+    torch.set_num_threads(1)
+    device = torch.device("cpu")
+    for part, count, beams in (("transformer", 1, 1), ("transformer", 1, 5), ("transformer", 40, 1),
+                               ("transformer", 40, 5), ("rnnsearch", 20, 5)):  # fmt: skip
+        sentences, model, how = Sentences(count, device), build(part, device), Search(beams=beams, length_penalty=0.0)
+        search, most = FastSearch(model), max(1, 4096 // beams)
+        compare("fixed, float32", sentences.fast(search, how), sentences.plain(model, how, most))
+        spent: dict[str, list[float]] = {"plain": [], "fixed": []}
+        for _ in range(5):
+            for name, run in (("plain", partial(sentences.plain, model, how, most)),
+                              ("fixed", partial(sentences.fast, search, how))):  # fmt: skip
+                start = time.process_time()
+                run()
+                spent[name].append(time.process_time() - start)
+        quotient = statistics.median(spent["plain"]) / statistics.median(spent["fixed"])
+        print(f"{part}, {count} sentences, beam {beams}: plain / fixed {quotient:.2f}", flush=True)
+
+
 def main() -> None:
     """Every part, in order, until the time is over."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -260,9 +282,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="how often each way takes its turn")
     parser.add_argument("--limit", type=float, default=240, help="seconds after which no further part begins")
     parser.add_argument("--check", action="store_true", help="only compare, at small sizes; on a CPU too")
+    parser.add_argument("--ratios", action="store_true", help="on one thread of a CPU, in processor seconds")
     parser.add_argument("--no-save", dest="save", action="store_false", help="add nothing to the results")
     asked = parser.parse_args()
     device, start = torch.device("cuda" if torch.cuda.is_available() else "cpu"), time.perf_counter()
+    if asked.ratios:
+        print_ratios()
+        return
     if device.type == "cpu" and not asked.check:
         raise SystemExit("this benchmark needs a CUDA device; --check compares without one")
     asked.sentences = min(asked.sentences, 12) if asked.check else asked.sentences

@@ -29,6 +29,8 @@ from regard.base.ranges import Range
 
 T = TypeVar("T")
 
+_SHOWN = 12  # names in an error, which shall be one line
+
 
 def check_settings(config: Any, where: str = "") -> None:
     """Every field of a dataclass against its type and its range (`regard.base.ranges`): called in `__post_init__`.
@@ -114,8 +116,10 @@ def _collect(config: Any, path: list[str], text: str, full_name: str, changes: d
     if rest:
         _collect(setting, rest, text, full_name, changes.setdefault(name, {}))
     elif dataclasses.is_dataclass(setting):
-        parts = ", ".join(f"{full_name}.{field.name}" for field in dataclasses.fields(setting))
-        raise ConfigError(f"{full_name} has several settings", got=shown(text), expected=f"one of {parts}")
+        names = [f"{full_name}.{field.name}" for field in dataclasses.fields(setting)]
+        more = f", and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        expected = f"one of {', '.join(names[:_SHOWN])}{more}"
+        raise ConfigError(f"{full_name} has several settings", got=shown(text), expected=expected)
     else:
         changes[name] = _read(hints[name], text, full_name)
 
