@@ -27,7 +27,7 @@ class Library:
 
     @property
     def folders(self) -> dict[str, Path]:
-        """The folder of each model: those that were asked for first, then the shipped ones."""
+        """The folder of each model: those that were asked for first, then the shipped ones, the largest first."""
         with self._lock:
             if self._folders is None:
                 from regard.api import shipped
@@ -35,7 +35,7 @@ class Library:
 
                 wanted = [_find(run) for run in self.runs]
                 known = {path.resolve() for path in wanted}
-                wanted += [path for path in shipped().values() if path.resolve() not in known]
+                wanted += [path for path in _largest_first(shipped().values()) if path.resolve() not in known]
                 self._folders = named(wanted)
             return self._folders
 
@@ -103,6 +103,11 @@ def named(folders: Iterable[Path]) -> dict[str, Path]:
             name = f"{stem} ({number})"
         names[name] = folder
     return names
+
+
+def _largest_first(folders: Iterable[Path]) -> list[Path]:
+    """Folders by the size of their weights: of several that do the same, the largest is the one to begin with."""
+    return sorted(folders, key=lambda folder: -(folder / "model.safetensors").stat().st_size)
 
 
 def _read(path: Path) -> str:
