@@ -66,7 +66,7 @@ def test_words() -> None:
         "≈ 2.5 min on a CPU with one thread, 0.5 GB of memory; 2.0 min on one GPU; its data are in the package"
     )
     assert (told.cpu_text, told.gpu_text, told.memory_text) == ("≈ 2.5 min", "2.0 min", "0.5 GB")
-    assert [duration(seconds) for seconds in (0.2, 8, 89, 599, 5000, 100_000)] == [
+    assert [duration(seconds) for seconds in (0.2, 8.0, 89.0, 599.0, 5000.0, 100_000.0)] == [
         "1 s", "8 s", "90 s", "10.0 min", "83 min", "28 h",
     ]  # fmt: skip
     assert "one thread" in machine()

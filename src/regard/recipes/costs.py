@@ -73,7 +73,7 @@ def machine() -> str:
 def duration(seconds: float) -> str:
     """Seconds in words, as exact as they deserve.
 
-    >>> duration(41.7), duration(150), duration(7000), duration(400_000)
+    >>> duration(41.7), duration(150.0), duration(7000.0), duration(400_000.0)
     ('40 s', '2.5 min', '2 h', '5 days')
     """
     if seconds < 90:
