@@ -24,7 +24,8 @@ LINK = re.compile(r"(\[[^\]]*\])\(([^)#\s]+)(#[^)]*)?\)")
 IMAGE = re.compile(r"!\[([^\]]*)\]\(([^)\s]+\.(?:png|gif|svg))\)")
 GUIDE = (
     "start", "overview", "lookup", "scores", "alignments", "attention", "masks", "positions", "translation", "pictures",
-    "reading_and_memory", "seeing", "look_into_a_model", "transformers", "training", "export", "notation",
+    "reading_and_memory", "studio", "playground", "zoo", "seeing", "pictures_on_the_page", "look_into_a_model",
+    "transformers", "training", "export", "notation",
 )  # fmt: skip
 FIGURES = ("results", "reproduction", "cost", "speed")
 CONFIG = """

@@ -32,6 +32,7 @@ def test_the_stream_ends_with_what_translate_gives(model: Any, beams: int) -> No
     assert [each["score"] for each in done["others"]] == pytest.approx([each.score for each in expected], abs=1e-5)
     weights = np.array(done["prediction"]["explanations"][0]["weights"]["values"])
     np.testing.assert_allclose(weights, expected[0].weights, atol=1e-5)
+    assert done["prediction"]["explanations"][0]["layer"] == expected[0].weights_from != ""
 
 
 def test_the_tree_of_the_beams_leads_to_the_winner(model: Any) -> None:

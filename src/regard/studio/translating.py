@@ -7,7 +7,7 @@ prefix that the row came from: that is the tree of the beams.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -180,7 +180,10 @@ def translate(model: Any, wanted: Wanted, send: Callable[[Event], None]) -> None
             [hypotheses] = find_best(
                 watched, state, how, coverage_penalty=how.coverage_penalty, source_mask=mask, **options
             )
-    predictions = [_prediction(wanted.text, columns, target, watched, each) for each in hypotheses]
+    place = str(getattr(module, "weights_from", ""))
+    predictions = [
+        replace(_prediction(wanted.text, columns, target, watched, each), weights_from=place) for each in hypotheses
+    ]
     best = [*wanted.prefix, *hypotheses[0].tokens]
     send(
         {

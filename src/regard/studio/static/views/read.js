@@ -4,6 +4,10 @@ import { errorBox, fromDataAddress, modelMenu, pictureInput, samples, showAnswer
 import { el } from "../explanations/parts.js";
 import { TASKS as PICTURES } from "./look.js";
 
+// The order of models in the menu: those that are typed to come first, pictures, which have a view of their own, last.
+const TYPED = ["question_answering", "text_classification", "language_modelling", "algorithmic", "node_classification", "action_recognition"];
+const place = (task) => (TYPED.includes(task) ? TYPED.indexOf(task) : TYPED.length);
+
 export const title = "Read and remember";
 const CLIPS = ["action_recognition"]; // given by their number among the examples: a page may name no file
 const HINTS = {
@@ -29,6 +33,7 @@ export function mount(root, context) {
     try {
       ({ models } = await context.api.get("api/models"));
       models = models.filter(({ task, verb }) => task && verb !== "translate");
+      models.sort((one, other) => place(one.task) - place(other.task));
     } catch (error) {
       return result.replaceChildren(errorBox(error));
     }

@@ -254,7 +254,8 @@ class Side {
   drawHeads() {
     const cleanest = this.cleanest(), several = this.layers.length > 1 || this.layers[0].heads.length > 1;
     if (!several) return;
-    const options = [["own", "as the model says"], ["mean", "mean of all"], ["cleanest", `the cleanest: ${cleanest.replace("/", ", head ")}`]];
+    const own = this.result.explanations[0]?.layer || "as the model says";
+    const options = [["own", own], ["mean", "mean of all"], ["cleanest", `the cleanest: ${cleanest.replace("/", ", head ")}`]];
     for (const layer of this.layers) { options.push([layer.name, `${layer.name}, mean`]); layer.heads.forEach((_, head) => options.push([`${layer.name}/${head}`, `${layer.name}, head ${head}`])); }
     const choose = (head) => this.context.setState({ head: head === "own" ? undefined : head });
     this.controls.replaceChildren(choice("Layer and head", options, options.some(([key]) => key === this.head) ? this.head : "own", choose));
