@@ -47,7 +47,7 @@ def test_the_model_that_ships_is_left_as_it_is(
     monkeypatch.setattr("regard.tasks.translation.read_splits", lambda config: {"train": few, "test": few})
     folder = api.shipped()["tatoeba-en-fr"]
     before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
-    assert main(["evaluate", "tatoeba-en-fr", "--beam", "1"]) == 0
+    assert main(["evaluate", "tatoeba-en-fr", "--beam", "1", "--split", "test"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("tatoeba-en-fr on test: 2 sentences")
     assert "result_test.json" not in said

@@ -20,7 +20,7 @@ def test_equals_the_plain_consensus(seed: int) -> None:
     for i in range(3):
         there = [j for j in range(count) if exist[i, j]]
         plain = consensus(
-            [Hypothesis(tokens[i, j, : lengths[i, j]].tolist(), log_probs[i, j].item(), j) for j in there],
+            [Hypothesis(tokens[i, j, : lengths[i, j]].tolist(), log_probs[i, j].item(), float(j)) for j in there],
             sharpness=0.7,
         )
         expected = {(*one.tokens, one.log_prob): one.score for one in plain}

@@ -219,7 +219,7 @@ def only_computes(module: nn.Module) -> bool:
     `NUMBERS_ONLY`. Any other name means that it may attend.
 
     >>> only_computes(nn.ReLU()), only_computes(nn.TransformerEncoderLayer(4, 2))
-    (False, False)
+    (True, False)
     """
     kind: Any = type(module)
     names = _names_read(kind)
