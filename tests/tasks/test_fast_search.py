@@ -85,26 +85,26 @@ def test_bfloat16_by_a_setting() -> None:
 
 def test_the_rule() -> None:
     made = model()
-    assert fast_search(made, Search(), 10_000) is None  # on a CPU, unless it is asked for
-    assert isinstance(fast_search(made, Search(impl="fixed"), 1), FastSearch)
-    assert fast_search(made, Search(impl="plain"), 10_000) is None
-    assert fast_search(Copier(9), Search(), 10_000) is None
+    assert fast_search(made, Search()) is None  # unless it is asked for
+    assert isinstance(fast_search(made, Search(impl="fixed")), FastSearch)
+    assert fast_search(made, Search(impl="plain")) is None
+    assert fast_search(Copier(9), Search()) is None
     assert recording_seconds(made) == 0
     with pytest.raises(ConfigError, match="Copier, which has no fixed_state"):
         translate_texts(Copier(len(CODEC)), TEXTS, CODECS, Search(impl="fixed"))
 
 
-def test_whoever_watches_the_model_gets_the_plain_search() -> None:
+def test_whoever_watches_the_model_is_told_to_take_the_plain_search() -> None:
     made, how = model(), Search(impl="fixed")
     with trace(made), pytest.raises(ConfigError, match="a trace or an intervention"):
-        fast_search(made, how, 1)
+        fast_search(made, how)
     with intervene(made, "decoder.0.cross", switch_off), pytest.raises(ConfigError, match="a trace or an intervention"):
-        fast_search(made, how, 1)
+        fast_search(made, how)
     handle = made.decoder[0].register_forward_hook(lambda *_: None)
     with pytest.raises(ConfigError, match="a hook"):
-        fast_search(made, how, 1)
+        fast_search(made, how)
     handle.remove()
-    assert fast_search(made, how, 1) is not None
+    assert fast_search(made, how) is not None
 
 
 def test_rules_by_settings() -> None:

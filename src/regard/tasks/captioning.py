@@ -336,7 +336,7 @@ class Captioning(CaptionedPictures, StoredTask):
         """The best captions of what is shown, `batch_tokens` / beams / 4 pictures at a time."""
         check_search(how)
         hypotheses: list[list[Hypothesis]] = []
-        fast = fast_search(model, how, len(shown))
+        fast = fast_search(model, how)
         if fast is not None:
             told = None if progress is None else lambda done: progress("captions", done, len(shown))
             return fast.of_pictures(shown, rules_of(how, FORBIDDEN), how, self.config.max_words, _looking(how), told)

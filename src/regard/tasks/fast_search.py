@@ -20,28 +20,23 @@ from regard.decode.protocol import tensors
 from regard.nn.evaluating import device_of
 from regard.nn.frozen import Frozen
 
-WORTH = 100  # sentences; recording the steps costs more than fewer of them take
 SIZES = (1, 4, 16, 64, 128, 256, 512, 1024, 2048)  # sentences in a step
 FEW = 16  # sentences that fit into every memory
 SHARE = 0.4  # of the free memory that a search may fill
 _KEPT: WeakKeyDictionary[nn.Module, dict[torch.dtype | None, "FastSearch"]] = WeakKeyDictionary()
 
 
-def fast_search(model: nn.Module, how: Any, count: int) -> "FastSearch | None":
-    """The search over fixed shapes for `count` sentences with these settings, or None for the plain one.
+def fast_search(model: nn.Module, how: Any) -> "FastSearch | None":
+    """The search over fixed shapes with these settings, or None for the plain one.
 
-    impl="auto" takes it on a GPU, for many sentences or where steps of this model are recorded already; not for a model
-    without fixed shapes, nor where a trace, an intervention or a hook watches. "fixed" takes it on any device, or says
-    why it cannot; so does precision="bfloat16".
+    impl="fixed" takes it on any device, or says why it cannot; so does precision="bfloat16". "auto" is the plain
+    search: recorded steps have not run on a GPU yet.
     """
-    if how.impl == "plain":
+    if how.impl == "plain" or (how.impl == "auto" and how.precision == "model"):
         return None
-    wanted = how.impl == "fixed" or how.precision != "model"
     reason = _reason_against(model)
-    if wanted and reason:
+    if reason:
         raise ConfigError("a search over fixed shapes cannot run here", got=reason, cure="set impl=plain")
-    if reason or not (wanted or (device_of(model).type == "cuda" and (count >= WORTH or model in _KEPT))):
-        return None
     return _kept(model, torch.bfloat16 if how.precision == "bfloat16" else None)
 
 

@@ -121,7 +121,7 @@ def translate_texts(
     done = len(texts) - len(asked)
     place = str(getattr(model, "weights_from", ""))
     with evaluating(model):
-        fast = fast_search(model, how, len(pairs)) if pairs else None
+        fast = fast_search(model, how) if pairs else None
         for batch in _batches(pairs, how, fast):
             if fast is not None:
                 hypotheses = _hypotheses_fast(fast, batch, how, generator)
