@@ -28,7 +28,8 @@ stands first in the ledger, and mean and spread of all stand beside it.
 
 Each training is a process of its own; with `--in-turn N` a process trains N seeds of a row, one after the other, which
 saves the start of a process where a training takes seconds. Processes take turns on a GPU, unless NVIDIA's
-multi-process service runs (`nvidia-cuda-mps-control -d`): then they share it, which is quickest for small models. With
+multi-process service runs (`nvidia-cuda-mps-control -d`): then they share it, which is quickest for small models, but
+a fault of one ends all of them. With `--resume` trainings in OUT that were cut off go on. With
 `--together` the trainings are threads of one process that update their models in turn, each on a stream and with random
 numbers of its own, so that captured steps of small models run at the same time. The figures are those of trainings one
 after the other; seconds of training are those of all together. Results go to OUT/NAME.json, one file a row, with mean
