@@ -3,8 +3,10 @@
 import importlib
 import importlib.util
 import re
+import subprocess
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -101,13 +103,22 @@ def test_what_would_be_fetched_is_found(docs: ModuleType) -> None:
     assert docs.elsewhere() == ["a.html: https://cdn.example/x.js"]
 
 
-def test_a_place_is_kept_for_the_studio(docs: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_page_leads_to_the_studio(docs: ModuleType) -> None:
     docs.STAGE.mkdir()
     (docs.STAGE / "README.md").write_text("# regard\n")
-    monkeypatch.setattr(docs, "STUDIO", tmp_path / "studio")
-    assert "studio/index.html" not in docs.front(["regard"], [])
-    (tmp_path / "studio").mkdir()
     assert '<a href="studio/index.html">' in docs.front(["regard"], [])
+
+
+def test_the_studio_is_exported_without_runs(docs: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[Any] = []
+
+    def run(command: list[str], cwd: str) -> subprocess.CompletedProcess[str]:
+        called.append((command[-3:], list(Path(cwd).iterdir())))
+        return subprocess.CompletedProcess(command, 3)
+
+    monkeypatch.setattr(docs.subprocess, "run", run)
+    assert docs.export_studio() == 3
+    assert called == [(["studio", "--export", str(docs.SITE / "studio")], [])]
 
 
 def test_a_notebook_becomes_a_page(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@
     python tools/make_docs.py --no-notebooks   # notebooks as they are, without running them: half a minute
 
 The pages of the repository are copied as they lie, so that links between them stay true. Links to files of code lead
-to pages that show them. Where the package has the pages of the studio, they are copied to build/site/studio.
+to pages that show them. The studio is exported to build/site/studio, with the answers of the models that ship.
 """
 
 import argparse
@@ -13,13 +13,13 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).parents[1]
 STAGE, SITE = ROOT / "build" / "site-source", ROOT / "build" / "site"
 TOP = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
-STUDIO = ROOT / "src" / "regard" / "studio" / "static"
 LINK = re.compile(r"(\[[^\]]*\])\(([^)#\s]+)(#[^)]*)?\)")
 IMAGE = re.compile(r"!\[([^\]]*)\]\(([^)\s]+\.(?:png|gif|svg))\)")
 GUIDE = (
@@ -177,8 +177,7 @@ def front(areas: list[str], books: list[str]) -> str:
     told = {Path(name).name for names in trees.values() for name in names}
     if missing := sorted(path.stem for path in (ROOT / "docs").glob("*.md") if path.stem not in told):
         raise SystemExit(f"docs/{missing[0]}.md is on no list of tools/make_docs.py: add it to GUIDE or FIGURES")
-    if STUDIO.exists():
-        text += '\n<p><a href="studio/index.html">The playground and the lecture</a>, in your browser, offline.</p>\n'
+    text += '\n<p><a href="studio/index.html">The studio</a>, its playground and its lecture, in your browser.</p>\n'
     for title, names in trees.items():
         body = "\n".join(names)
         text += f"\n```{{toctree}}\n:hidden:\n:caption: {title}\n\n{body}\n```\n"
@@ -192,9 +191,14 @@ def build() -> int:
         [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html",
          "-d", str(ROOT / "build" / "site-trees"), str(STAGE), str(SITE)]
     )  # fmt: skip
-    if done.returncode == 0 and STUDIO.exists():
-        shutil.copytree(STUDIO, SITE / "studio", dirs_exist_ok=True)
-    return done.returncode
+    return done.returncode or export_studio()
+
+
+def export_studio() -> int:
+    """The studio as static pages, with the answers of the models that ship; its exit status."""
+    with tempfile.TemporaryDirectory() as empty:  # without the trainings of whoever builds the site
+        command = [sys.executable, "-m", "regard", "studio", "--export", str(SITE / "studio")]
+        return subprocess.run(command, cwd=empty).returncode
 
 
 def elsewhere() -> list[str]:
