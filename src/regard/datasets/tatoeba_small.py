@@ -30,7 +30,7 @@ def tatoeba_small_references(split: str = NAME) -> list[list[str]]:
 
 @cache
 def _pairs() -> ParallelText:
-    """All pairs, read once."""
+    """Reads all pairs, the first time that it is called."""
     with as_file(files("regard") / "datasets" / "corpora" / FILE) as path:
         return read_parallel(path)
 

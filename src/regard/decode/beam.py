@@ -120,7 +120,7 @@ class Rules:
         check_settings(self)
 
     def length_penalties(self, lengths: Tensor) -> Tensor:
-        """That of each length."""
+        """Gives the length penalty of each length."""
         return torch.tensor(
             [length_penalty(length, self.length_penalty) for length in lengths.tolist()], device=lengths.device
         )

@@ -28,7 +28,7 @@ class Captured:
         self._answers: list[Tensor] = []
 
     def run(self, key: tuple[int, ...], tick: Tick) -> None:
-        """One tick."""
+        """Runs a tick: it is recorded the first time that its shapes are met, and replayed from then on."""
         if key not in self.graphs:
             self._first(key, tick)
             return

@@ -106,7 +106,7 @@ class Barred:
         self.eos, self.min_steps, self.largest = eos, min_steps, max({eos, *forbidden})
 
     def __call__(self, log_probs: Float[Tensor, "n v"], time: Tensor) -> Float[Tensor, "n v"]:
-        """−∞ for them, in place."""
+        """Sets the log-probabilities of tokens that may not be taken to −∞, in place."""
         if self.largest >= log_probs.shape[1]:
             got, expected = self.largest, f"tokens of the vocabulary: 0 to {log_probs.shape[1] - 1}"
             raise ConfigError("eos or forbidden tokens", got=got, expected=expected)

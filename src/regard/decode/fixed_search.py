@@ -34,7 +34,7 @@ class Runner(Protocol):
     behind: int  # how many such answers may be open while the next steps are sent
 
     def run(self, key: tuple[int, ...], tick: Tick) -> None:
-        """One tick; ticks of equal keys have equal shapes."""
+        """Runs a tick. Ticks with the same key have the same shapes."""
         ...
 
     def ask(self, number: Tensor) -> Callable[[], int]:
@@ -48,7 +48,7 @@ class AtOnce:
     every, behind = 1, 0
 
     def run(self, key: tuple[int, ...], tick: Tick) -> None:
-        """One tick."""
+        """Runs a tick at once."""
         tick()
 
     def ask(self, number: Tensor) -> Callable[[], int]:

@@ -129,7 +129,7 @@ def _leaves(state: Any) -> list[tuple[Tensor, bool]]:
 
 
 def _caches(state: Any) -> Iterator[FixedCache]:
-    """The caches in a nest."""
+    """Gives every cache inside of a state, which may be a list or a mapping of others."""
     if isinstance(state, FixedCache):
         yield state
     elif isinstance(state, list | tuple):

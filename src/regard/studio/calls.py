@@ -69,7 +69,7 @@ class Calls:
         return path
 
     def shown(self, name: str) -> Shown:
-        """The same for the page."""
+        """Gives the calls in the form in which the page shows them."""
         return _shown(name, self.layers, self.left_out)
 
 

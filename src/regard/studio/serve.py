@@ -88,7 +88,7 @@ class Server:
         self.studio.queue.first(lambda: _quietly(work))
 
     def run(self) -> None:
-        """Serve until Ctrl-C."""
+        """Answers requests until Ctrl-C ends the server, then closes the socket."""
         try:
             self.server.run(sockets=[self.socket])
         finally:

@@ -62,7 +62,9 @@ export function mount(root, context) {
     const text = el("textarea", { id: "regard-text", rows: task === "question_answering" ? 5 : 3, dir: "auto", spellcheck: "false" });
     const go = () => context.setState({ text: text.value, example: undefined, ...cleared() }, {});
     const knobs = (KNOBS[task] ?? []).map(([key, label, otherwise, min, max, step]) => {
-      const box = el("input", { type: "number", min, max, step, value: state[key] ?? otherwise, placeholder: "likeliest", onchange: () => context.setState({ [key]: box.value || undefined }, { replace: true }) });
+      const onchange = () => context.setState({ [key]: box.value || undefined }, { replace: true });
+      const value = state[key] ?? otherwise;
+      const box = el("input", { type: "number", min, max, step, value, placeholder: "likeliest", onchange });
       return el("label", { class: "regard-field" }, el("span", { text: label }), box);
     });
     const typed = !PICTURES.includes(task) || task === "picture_generation";

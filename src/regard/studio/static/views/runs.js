@@ -57,7 +57,12 @@ export function mount(root, context) {
 
   // ── the ledger ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  const filter = element("input", { type: "search", value: context.state.filter ?? "", placeholder: "a task, a paper, a data set", oninput: () => { setState({ filter: filter.value || undefined }, { replace: true }); drawLedger(); } });
+  const oninput = () => {
+    setState({ filter: filter.value || undefined }, { replace: true });
+    drawLedger();
+  };
+  const placeholder = "a task, a paper, a data set";
+  const filter = element("input", { type: "search", value: context.state.filter ?? "", placeholder, oninput });
   const shownLines = element("div", { class: "scroll" });
   table.append(element("h2", {}, "Ledger: what every recipe gave"), element("div", { class: "bar" }, field("Filter", filter)), shownLines);
 

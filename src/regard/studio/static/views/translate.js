@@ -9,7 +9,9 @@ const PAUSE = 350; // milliseconds without a key before what was typed is transl
 export function mount(root, context) {
   const { setState, announce } = context;
   let models = [], sides = [], timer = null, alive = true, chips = [];
-  const text = element("textarea", { rows: 2, id: "source", lang: "en", spellcheck: "false", maxlength: context.about.limits?.characters ?? 2000, placeholder: "Type a sentence" });
+  const maxlength = context.about.limits?.characters ?? 2000;
+  const placeholder = "Type a sentence";
+  const text = element("textarea", { rows: 2, id: "source", lang: "en", spellcheck: "false", maxlength, placeholder });
   const settings = element("div", { class: "bar" }), examples = element("div", { class: "chips" }), place = element("div", { class: "sides" }), bleu = element("div", {});
   const start = element("button", { type: "button", class: "primary", onclick: () => run() }, "Translate");
   root.append(element("h1", {}, "Translate"), element("div", { class: "panel" }, field("Sentence", text), examples,
