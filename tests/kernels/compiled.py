@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 
-from regard.kernels import banded, banded_gradients, dot_weights, edges, gradients, single_query, tiled, unit
+from regard.kernels import (
+    banded,
+    banded_gradients,
+    dot_weights,
+    edges,
+    gradients,
+    memory_step,
+    single_query,
+    tiled,
+    unit,
+)
 
 FLAGS = {"has_lengths": True, "has_window": True, "has_allowed": True, "has_dropout": True}
 TILE = {"block_q": 16, "block_k": 32}  # small ones, for time
@@ -36,6 +46,7 @@ BAND = {
     "padded_features": 32,
     "padded_depth": 16,
 }
+MEMORY = {"padded_slots": 16, "padded_width": 4, "padded_shifts": 4}
 KERNELS: dict[str, tuple[Any, dict[str, Any]]] = {
     "raise": (tiled._raise, {"is_query": True, "block": 16, "padded_features": 32}),
     "raise again": (gradients._raise, {"block": 16, "padded_features": 32}),
@@ -68,6 +79,8 @@ KERNELS: dict[str, tuple[Any, dict[str, Any]]] = {
         BAND | {"writes_bias": True, "zeros": 16, "has_dropout": False},
     ),
     "band, gradients of keys": (banded_gradients._of_keys, BAND | {"has_dropout": False}),
+    "memory step": (memory_step._forward, MEMORY),
+    "memory step, gradients": (memory_step._backward, MEMORY),
     "single, keys of all steps": (single_query._of_keys, {"block": 16, "block_features": 32}),
 }
 CALLERS = re.compile(  # tensors in the dtype of the caller; all others are float32
@@ -75,7 +88,7 @@ CALLERS = re.compile(  # tensors in the dtype of the caller; all others are floa
 )
 NUMBERS = re.compile(
     r"(stride|step|num|tiles|first|padded)_\w+|tiles|features|own_features|groups|depth|before|after|shift|behind|ahead"
-    r"|splits|items|width|several|heads|block|lift"
+    r"|splits|items|width|several|heads|block|lift|slots|reach"
 )
 KNOWN = dict.fromkeys(("lengths", "starts", "seed", "chosen"), "*i64") | {"allowed": "*u8"}
 KNOWN |= dict.fromkeys(("dropout", "scale", "bias_scale", "kept_scale"), "fp32")

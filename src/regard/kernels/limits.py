@@ -10,6 +10,7 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 WIDEST = 256  # features and value width
 WIDEST_SINGLE = 2048  # the same, for one query
 WIDEST_BANDED = 128  # head and value width of attention over a band
+MOST_CELLS = 8192  # of a memory, rows and columns each raised to a power of two: one program has all of it in registers
 EVERYWHERE = 1 << 30  # a window without end
 HAS_TRITON = importlib.util.find_spec("triton") is not None  # asked once: a search of the path for every call is slow
 
@@ -21,6 +22,20 @@ def width_limit(num_queries: int) -> int:
     (2048, 256)
     """
     return WIDEST_SINGLE if num_queries == 1 else WIDEST
+
+
+def too_large(slots: int, width: int) -> str | None:
+    """Why the kernel of a Turing machine's step cannot hold such a memory; None if it can.
+
+    >>> too_large(128, 20), too_large(1000, 20)
+    (None, 'a memory of 1000 × 20 cells is more than one program holds, 8192')
+    """
+    cells = (1 << (slots - 1).bit_length()) * (1 << (width - 1).bit_length())
+    return (
+        f"a memory of {slots} × {width} cells is more than one program holds, {MOST_CELLS}"
+        if cells > MOST_CELLS
+        else None
+    )
 
 
 def reasons_against_triton(

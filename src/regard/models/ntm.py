@@ -16,11 +16,15 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.align import Shift
+from regard.align import Shift, Softmax
 from regard.attention import Attention
 from regard.attention.output import CallOptions
+from regard.attention.tracing import watched
 from regard.base import check_settings
 from regard.base.ranges import Few, Width
+from regard.kernels import reasons_against_triton
+from regard.kernels.derivatives import transformed
+from regard.kernels.limits import too_large
 from regard.nn import LSTMState, SingleLSTM, StepLinear, StepLSTM, build_attention, run_lstm
 from regard.score import Cosine
 
@@ -195,7 +199,7 @@ class NTM(nn.Module):
             state = state._replace(controller=control.state)
         else:
             hidden = torch.tanh(self.controller(torch.cat([inputs, state.reads], -1)))
-        state, _ = self._advance(self.to_heads(hidden), state)
+        state = self._advance(self.to_heads(hidden), state)
         logits: Tensor = self.to_output(torch.cat([hidden, state.reads], -1))
         return logits, state
 
@@ -205,15 +209,16 @@ class NTM(nn.Module):
         state = self.init_state(batch)
         control = self._control(inputs.transpose(0, 1), state)
         to_heads = StepLinear(self.to_heads.weight, self.to_heads.bias, shape=(steps, batch))
-        hidden, reads, adds = [], [], []
+        hidden, reads, raw_adds = [], [], []
         for _ in range(steps):
             hidden.append(control(state.reads))
-            state, add = self._advance(to_heads(hidden[-1]), state)
+            emitted = to_heads(hidden[-1])
+            state = self._advance(emitted, state)
             reads.append(state.reads)
-            adds.append(add.flatten(1))
+            raw_adds.append(emitted[:, -self.config.write_heads * self.config.slot_dim :])
         all_reads = torch.stack(reads, 1)
         logits = self.to_output(torch.cat([torch.stack(hidden, 1), all_reads], -1))
-        return Emitted(logits, all_reads, torch.stack(adds, 1))
+        return Emitted(logits, all_reads, torch.stack(raw_adds, 1).tanh())
 
     def _control(self, inputs: Float[Tensor, "t b i"], state: State) -> Callable[[Tensor], Tensor]:
         """The controller of all steps: what was read [b (r w)] → its output [b d]."""
@@ -227,8 +232,16 @@ class NTM(nn.Module):
         product = StepLinear(late, F.linear(inputs, early, bias), shape=(steps, batch))
         return lambda reads: torch.tanh(product(reads))
 
-    def _advance(self, emitted: Float[Tensor, "b e"], state: State) -> tuple[State, Float[Tensor, "b h w"]]:
-        """From M_{t−1} and w_{t−1} to M_t, w_t and r_t; what was added comes beside."""
+    def _advance(self, emitted: Float[Tensor, "b e"], state: State) -> State:
+        """From M_{t−1} and w_{t−1} to M_t, w_t and r_t."""
+        num_reads = self.config.read_heads
+        if self._has_kernel(emitted, state):
+            from regard.kernels.memory_step import memory_step
+
+            weights, reads, memory = memory_step(
+                emitted, state.memory, state.weights, read_heads=num_reads, reach=self.config.reach
+            )
+            return state._replace(memory=memory, weights=weights, reads=reads)
         emission = self._emission(emitted)
         attention = Attention(
             _Strengthened(self.attention.score, emission.strength.unsqueeze(-1)),  # β K[k, M(i)] (5, 6)
@@ -245,10 +258,24 @@ class NTM(nn.Module):
             heads=True,
         )
         assert out.weights is not None
-        weights, num_reads = out.weights.squeeze(-2), self.config.read_heads
+        weights = out.weights.squeeze(-2)
         reads = out.context[:, :num_reads].flatten(1)  # (2)
         memory = write(state.memory, weights[:, num_reads:], emission.erase, emission.add)
-        return state._replace(memory=memory, weights=weights, reads=reads), emission.add
+        return state._replace(memory=memory, weights=weights, reads=reads)
+
+    def _has_kernel(self, emitted: Tensor, state: State) -> bool:
+        """Whether one kernel can do a whole step: in float32, as the paper has it, and nobody watches the weights."""
+        attention, config = self.attention, self.config
+        score, align = attention.score, attention.align
+        if type(score) is not Cosine or isinstance(score.strength, Tensor) or score.strength != 1.0:
+            return False
+        if type(align) is not Softmax or align.temperature != 1.0:
+            return False
+        if attention.impl != "auto" or {emitted.dtype, state.memory.dtype, state.weights.dtype} != {torch.float32}:
+            return False
+        if torch.compiler.is_compiling() or watched(attention) or transformed() or config.reach > config.slots:
+            return False
+        return too_large(config.slots, config.slot_dim) is None and not reasons_against_triton(emitted.device)
 
     def _emission(self, emitted: Float[Tensor, "b e"]) -> Emission:
         """The numbers of the controller, each brought into its range."""

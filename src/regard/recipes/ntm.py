@@ -39,7 +39,7 @@ def copy_lstm() -> Recipe:
 def repeat_copy() -> Recipe:
     """Copying 1 to 10 vectors 1 to 10 times, and marking the end."""
     task = AlgorithmicConfig("repeat_copy", longest=10, tested=(5, 10, 15, 20))
-    return _recipe(task, "repeat copy")
+    return _slower(_recipe(task, "repeat copy"))
 
 
 def repeat_copy_lstm() -> Recipe:
@@ -62,7 +62,7 @@ def recall_lstm() -> Recipe:
 def ngrams() -> Recipe:
     """Predicting bits of 6-gram sources from what came before, beside the best estimator."""
     task = AlgorithmicConfig("ngrams", bits=1, shortest=200, longest=200, tested=())
-    return _recipe(task, "dynamic N-grams")
+    return _slower(_recipe(task, "dynamic N-grams"))
 
 
 def ngrams_lstm() -> Recipe:
@@ -85,6 +85,12 @@ def _recipe(task: AlgorithmicConfig, note: str, published: str = "", **sizes: An
     return Recipe("ntm", NTMConfig(**sizes), task, TRAIN, note=note, published=published)
 
 
+def _slower(recipe: Recipe) -> Recipe:
+    """A third of the rate: sequences of a hundred steps and more do not learn at the full one."""
+    return replace(recipe, train=replace(TRAIN, lr=1e-3))
+
+
 def _twin(recipe: Recipe, note: str, published: str = "", **sizes: Any) -> Recipe:
-    """The same task and training, for the network without a memory."""
-    return replace(recipe, paper="ntm_lstm", model=NTMLSTMConfig(**sizes), note=note, published=published)
+    """The same task and training, for the network without a memory, which learns at the full rate everywhere."""
+    model, train = NTMLSTMConfig(**sizes), replace(recipe.train, lr=TRAIN.lr)
+    return replace(recipe, paper="ntm_lstm", model=model, train=train, note=note, published=published)
