@@ -2,6 +2,7 @@
 
     python benchmarks/ntm_gpu.py
     python benchmarks/ntm_gpu.py --check        # only compares, at small sizes; on a CPU too
+    python benchmarks/ntm_gpu.py --steps        # captured updates of all problems, by one kernel a step or without it
 
 The port is written as the public program pytorch-ntm of loudinthecloud goes about it, in code of our own: a module for
 each head, a step of Python for each step in time, the circular shift row by row, sequences of one random length in a
@@ -33,6 +34,7 @@ from regard.tasks.algorithmic import costs
 from regard.train import Train
 
 BATCHES = (1, 64)
+PROBLEMS = ("copy", "repeat_copy", "recall", "ngrams", "sort")
 SMALL = NTMConfig(inputs=5, outputs=4, hidden_dim=12, slots=9, slot_dim=6)
 
 
@@ -200,17 +202,39 @@ def port_updates(batch: int, device: torch.device) -> Callable[[], None]:
     return update
 
 
-def our_updates(batch: int, device: torch.device, *, capture: bool) -> Callable[[], None]:
+def our_updates(
+    batch: int, device: torch.device, *, capture: bool, problem: str = "copy", impl: str = "auto"
+) -> Callable[[], None]:
     """One update after the other by the trainer's steps."""
-    recipe = RECIPES["ntm/copy"]()
+    recipe = RECIPES[f"ntm/{problem}"]()
     task = Algorithmic(recipe.task)
-    run = Updates(start(task.complete(recipe.model)), task, replace(recipe.train, capture=capture), device)
+    model = start(task.complete(recipe.model))
+    model.attention.impl = impl
+    run = Updates(model, task, replace(recipe.train, capture=capture), device)
     return lambda: run.update(Rows(torch.arange(batch)))
+
+
+def compare_steps(device: torch.device, *, save: bool) -> None:
+    """Captured updates of each problem, with one kernel a step and with the operations of torch."""
+    batch = BATCHES[-1]
+    for problem in PROBLEMS:
+        ways = {
+            way: our_updates(batch, device, capture=True, problem=problem, impl=impl)
+            for way, impl in (("operations", "reference"), ("one kernel", "auto"))
+        }
+        times = {way: statistics.median(each) for way, each in side_by_side(ways, rounds=5).items()}
+        for way, seconds in times.items():
+            row = {"batch": batch, "way": f"{problem}, {way}", "per_second": round(batch / seconds, 1),
+                   "ratio": round(times["operations"] / seconds, 1), "to_one_sequence": ""}  # fmt: skip
+            print(f"  {row['way']:26} {1000 * seconds:7.1f} ms an update, {row['ratio']} ×", flush=True)
+            if save:
+                append("ntm_gpu.csv", [row])
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--check", action="store_true", help="only compare, at small sizes; on a CPU too")
+    arguments.add_argument("--steps", action="store_true", help="updates with the kernel of a step and without")
     arguments.add_argument("--no-save", dest="save", action="store_false", help="add nothing to the results")
     asked = arguments.parse_args()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -220,6 +244,10 @@ def main() -> None:
     refused, refusals = gate(device, small=asked.check), Refusals()
     refusals.add(refused.values())
     if asked.check:
+        refusals.end()
+        return
+    if asked.steps:
+        compare_steps(device, save=asked.save)
         refusals.end()
         return
     alone = 0.0  # sequences a second of the port as it trains

@@ -3,6 +3,9 @@
     python tools/make_figures.py                BLEU by length on Europarl, as in Bahdanau's figure 2; time and memory
                                                 of additive attention by length, from benchmarks/results
     python tools/make_figures.py runs/ram_mini  an example of each run: docs/images/ram_mini.png, and .gif if it moves
+    python tools/make_figures.py --learning runs/ntm_*_0
+                                                bits a sequence of Turing machines and LSTMs while they learn, a panel a
+                                                problem: docs/images/ntm_learning.png
 
 The alignment beside the first is drawn by the trained model itself; docs/papers/bahdanau.md has the command.
 """
@@ -12,6 +15,7 @@ import csv
 import json
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -19,7 +23,7 @@ from matplotlib.figure import Figure
 from regard import api
 from regard.tasks.translation import length_points
 from regard.viz import animate, can_move, draw, length_curves, save
-from regard.viz.curves import COLOURS, INK, RULE, SOFT
+from regard.viz.curves import COLOURS, DASHES, INK, RULE, SOFT
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
@@ -33,7 +37,11 @@ def main() -> None:
     parser.add_argument("runs", nargs="*", type=Path)
     parser.add_argument("--split", default="test")
     parser.add_argument("--number", type=int, help="which example (default: the first that a report shows)")
+    parser.add_argument("--learning", action="store_true", help="the runs are drawn as curves of learning")
     asked = parser.parse_args()
+    if asked.learning:
+        print(save(learning(asked.runs), IMAGES / "ntm_learning.png"))
+        return
     for run in asked.runs:
         example(run, asked.split, asked.number)
     if not asked.runs:
@@ -55,6 +63,31 @@ def example(run: Path, split: str, number: int | None) -> None:
         with tempfile.TemporaryDirectory() as folder:
             for path in api.draw_examples(model, split, Path(folder), samples=0):
                 print(shutil.copy(path, IMAGES / f"{model.name}_{path.name}"))
+
+
+def learning(runs: Sequence[Path]) -> Figure:
+    """Bits a sequence over the sequences that were seen, a panel a problem: Turing machines beside LSTMs."""
+    panels: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for run in runs:
+        recipe = json.loads((run / "recipe.json").read_text(encoding="utf-8"))
+        lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+        batch = recipe["task"]["batch_size"]
+        points = [(line["step"] * batch / 1000, line["loss"]) for line in lines if line["kind"] == "train"]
+        kind = "LSTM" if recipe["paper"] == "ntm_lstm" else "Turing machine"
+        panels.setdefault(recipe["task"]["problem"], {}).setdefault(kind, points)
+    figure = Figure(figsize=(3.2 * len(panels), 3.2), layout="constrained")
+    for ax, (problem, curves) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
+        for place, (kind, points) in enumerate(sorted(curves.items(), reverse=True)):
+            ax.plot(*zip(*points, strict=True), color=COLOURS[place], linestyle=DASHES[place], label=kind)
+        ax.set_title(problem.replace("_", " "), color=INK)
+        ax.set_xlabel("thousands of sequences", color=INK)
+        ax.set_ylim(bottom=0)
+        ax.grid(color=RULE)
+        ax.set_axisbelow(True)
+        ax.spines[["top", "right"]].set_visible(False)
+    figure.axes[0].set_ylabel("bits a sequence", color=INK)
+    figure.axes[0].legend(frameon=False)
+    return figure
 
 
 def lengths() -> None:

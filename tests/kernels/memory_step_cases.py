@@ -80,11 +80,12 @@ def with_gradients(way: Any, model: NTM, given: list[Tensor], dtype: torch.dtype
 
 
 CASES = [
-    pytest.param(sizes, start, id=f"{name}, {start}")
+    pytest.param(
+        sizes, start, id=f"{name}, {start}", marks=[pytest.mark.slow] * (name != "several" and start != "random")
+    )
     for name, sizes in SIZES.items()
     for start in STARTS
-    if name != "as in the paper" or start in ("random", "empty")
-]  # the large ones take long in the interpreter
+]
 LUCK = {"sharp": 8}  # rounding times β = 60 and γ = 31: of five draws ours is twice as far in two, and nearer in three
 
 
@@ -104,7 +105,7 @@ def test_is_as_near_to_float64_as_the_plain_step(sizes: dict[str, Any], start: s
         assert error <= LUCK.get(start, 2) * allowed + 2e-6, f"{name}: {error:.1e}, the plain step {allowed:.1e}"
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=[pytest.mark.slow] * (seed > 2)) for seed in range(12)])
 def test_random_sizes(seed: int) -> None:
     draw = torch.Generator().manual_seed(seed)
 

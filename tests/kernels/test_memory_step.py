@@ -5,7 +5,12 @@ import pytest
 
 
 def test_memory_step() -> None:
-    child.run("memory_step_cases.py", interpret=True)
+    child.run("memory_step_cases.py", interpret=True, slow=False)
+
+
+@pytest.mark.slow
+def test_what_takes_long() -> None:
+    child.run("memory_step_cases.py", interpret=True, slow=True)
 
 
 @pytest.mark.gpu

@@ -90,7 +90,7 @@ def _address(
     peak = tl.max(moved, 0)
     scaled = moved / tl.where(peak == 0.0, 1.0, peak)
     logarithm = tl.log(tl.where(scaled > 0.0, scaled, 1.0))
-    power = tl.where(scaled > 0.0, precise_exp(_at_least(sharpness * logarithm, -100.0)), 0.0)
+    power = tl.where(scaled > 0.0, precise_exp(_at_least(sharpness * logarithm, -100.0)), scaled)  # 0, or no number
     total = tl.where(peak == 0.0, 1.0, tl.sum(power, 0))  # (9)
     return (
         power / total, key, key_length, strength, gate, shares, sharpness, units, lengths, alike,

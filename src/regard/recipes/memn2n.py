@@ -93,16 +93,18 @@ def smoke() -> Recipe:
 def ptb() -> Recipe:
     """Penn Treebank, 6 hops over the last 150 words, with dropout.
 
-    The training of the paper, `memn2n/ptb_published`, learns its text by heart here; dropout and Adam are ours.
+    The training of the paper, `memn2n/ptb_published`, learns its text by heart here; dropout, Adam and twice the width
+    are ours.
     """
     recipe = ptb_published()
     return replace(
         recipe,
-        model=replace(recipe.model, dropout=0.3, embed_dropout=0.3, tied=True),
+        model=replace(recipe.model, width=300, dropout=0.3, embed_dropout=0.3, tied=True),
         task=replace(recipe.task, batch_size=32, length=64),
         train=Train(
             steps=18_160, optimiser="adamw", lr=2e-3, weight_decay=0.01, schedule="cosine", warmup=500, clip=0.5,
             precision="tf32", capture=True, ema=0.999, log_every=227, evaluate_every=1816, save_every=9080, keep=1,
+            patience=2,
         ),
         note="newspaper text, 6 hops over the last 150 words, with dropout",
     )  # fmt: skip
