@@ -73,8 +73,8 @@ def enwik8() -> Recipe:
             generation=Generation(rows=16, memory=1024),
         ),
         train=Train(
-            steps=22_000, lr=4e-4, schedule="cosine", warmup=1000, clip=0.25, precision="bfloat16", capture=True,
-            log_every=100, evaluate_every=5500, save_every=11_000, keep=1,
+            steps=40_000, lr=4e-4, schedule="cosine", warmup=1000, clip=0.25, precision="bfloat16", capture=True,
+            log_every=100, evaluate_every=10_000, save_every=20_000, keep=1,
         ),
         note="a quarter of enwik8, bytes, the memory goes on",
         published="1.06 bits on all of enwik8 (the paper, 41 M parameters)",
