@@ -35,7 +35,7 @@ class Lettering:
     perspective: Weight = 0.25  # one side may be larger than the other by about this share
     slant: Weight = 0.15  # shear, one standard deviation
     capitals: UpToOne = 0.45  # share of words in capitals; of the others, half begin with one
-    strings: UpToOne = 0.2  # share of random digits and letters in place of words
+    strings: UpToOne = 0.15  # share of random digits and letters in place of words
     marks: UpToOne = 0.08  # share of words with a comma, a dollar sign and the like, which the label leaves out
 
     def __post_init__(self) -> None:

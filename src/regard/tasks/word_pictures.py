@@ -55,7 +55,7 @@ class WordReadingConfig:
     height: Pixels = 32  # of the pictures that a reader sees
     width: Pixels = 128  # the same
     keep_ratio: bool = False  # pictures are as wide as their word, with padding, in place of stretched
-    batch_size: BatchSize = 512  # words
+    batch_size: BatchSize = 256  # words
     held_out: Count = 1000  # renders of each held-out split
     smoothing: Share = 0.0  # of labels
     search: Search = dataclasses.field(default_factory=lambda: Search(beams=1, length_penalty=0.0, batch_tokens=16384))
