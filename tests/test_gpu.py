@@ -174,6 +174,22 @@ def test_a_captured_training_with_a_memory_is_an_eager_one(cutoffs: tuple[int, .
         torch.testing.assert_close(captured.module.state_dict()[name], tensor, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("name", ["rendered", "rendered_2d", "rendered_ctc", "rendered_small", "signs"])
+def test_words_are_rendered_and_read_inside_a_captured_graph(name: str, tmp_path: Path) -> None:
+    """As the recipes train, in small batches: every launch is recorded, and the weights move and stay finite."""
+    recipe = RECIPES[f"scene_text/{name}"]()
+    task = replace(recipe.task, batch_size=32, held_out=16)
+    train = replace(recipe.train, steps=6, warmup=1, log_every=3, evaluate_every=6, save_every=6)
+    world = World(device=torch.device("cuda"))
+    one, more = (
+        api.train(replace(recipe, task=task, train=replace(train, steps=steps)), tmp_path / str(steps), world=world)
+        for steps in (1, 6)
+    )
+    states = one.module.state_dict(), more.module.state_dict()
+    assert all(torch.isfinite(tensor).all() for state in states for tensor in state.values())
+    assert any(not states[0][key].equal(tensor) for key, tensor in states[1].items())
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("queries", [2, 7, 64, 256])
 def test_more_keys_than_queries_are_causal_without_a_mask(queries: int, dtype: torch.dtype) -> None:

@@ -75,6 +75,8 @@ def test_a_whole_sign(
     assert main(["read", str(reader), picture, "--finder", str(finder), "--draw", drawing, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["explanations"][0]["kind"] == "boxes"
+    assert main(["read", str(reader), picture, "--finder", str(finder), "--nbest", "2"]) == 0
+    assert capsys.readouterr().out == "".join(f"{line}\n" for line in told["text"].splitlines() or [""])
     assert sorted(tmp_path.glob("sign*.svg"))
 
 

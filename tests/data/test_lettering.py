@@ -1,5 +1,6 @@
 """Words set in lines, bent and unbent, and placed in pictures."""
 
+import pytest
 import torch
 
 from regard.data import LETTERS, Lettering, draw_words, write_words
@@ -10,12 +11,14 @@ from regard.data.lettering import (
     bend_points,
     choose_characters,
     draw_pose,
+    pick,
     place_words,
     set_line,
     unbend_points,
 )
 from regard.data.words import encode_words
 from regard.datasets.typefaces import typefaces
+from tests.index_guard import IndexGuard
 
 FACES = typefaces().take(["DejaVu Sans", "STIX General Italic"])
 ALL = torch.arange(len(LETTERS))
@@ -101,3 +104,37 @@ def test_words_that_keep_their_ratio() -> None:
     assert widths[::2].max() < widths[1::2].min()
     assert widths.min() >= 16
     assert widths.max() <= 128
+
+
+def test_chance_never_picks_what_is_not_there() -> None:
+    chance = torch.tensor([0.0, 1 - 2**-24, 1.0, 7.0, -1.0, torch.nan, torch.inf, -torch.inf])
+    for count in (1, 3, 91, 40_001, 2**24):
+        numbers = pick(chance, count)
+        assert numbers[:2].tolist() == [0, count - 1]
+        assert numbers.min() >= 0
+        assert numbers.max() < count
+
+
+def test_the_guard_sees_what_a_gpu_would_stop_at() -> None:
+    table, far = torch.zeros(3), torch.tensor([3.0, torch.nan])
+    for wrong in (lambda: table[torch.tensor([-1])], lambda: table.gather(0, torch.tensor([-1])), lambda: far.long()):
+        with pytest.raises((AssertionError, RuntimeError)), IndexGuard():
+            wrong()
+
+
+@pytest.mark.slow
+@pytest.mark.bare
+@pytest.mark.parametrize("seed", range(12))
+def test_no_index_leaves_its_table_whatever_is_drawn(seed: int) -> None:
+    torch.manual_seed(seed)
+    table = encode_words(["a", "w" * 20, "i" * 20, "0", "exit"], 20)
+    wild = Lettering(curved=0.5, arc=90.0, tilt=45.0, perspective=2.0, slant=1.0, strings=0.5, marks=1.0)
+    for style in (Lettering(), wild):
+        for keep in (False, True):
+            with IndexGuard() as guard:
+                words = draw_words(table, 500, style, letters=ALL)
+                ink, widths = write_words(words, typefaces(), style, (32, 128), keep_ratio=keep)
+            assert guard.checked > 10
+            assert ink.isfinite().all()
+            assert ((ink >= 0) & (ink <= 1)).all()
+            assert ((widths >= 16) & (widths <= 128)).all()

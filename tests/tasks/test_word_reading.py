@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from few_words import SMALL, photographs
 
 from regard.base import ConfigError
-from regard.data import EOS, PAD
+from regard.data import BOS, EOS, PAD, UNK
+from regard.data.words import FIRST
 from regard.models import SceneText, SceneTextConfig
 from regard.tasks import WordReading
 from regard.tasks.word_pictures import targets_of
@@ -95,9 +96,13 @@ def test_predictions_tell_where_letters_are(changes: dict[str, Any]) -> None:
     picture = np.random.default_rng(0).integers(0, 256, (20, 50, 3)).astype(np.uint8)
     if model.attends:
         model.to_logits.bias.data[EOS] -= 2.0  # some letters
+    else:
+        model.to_logits.bias.data[[BOS, EOS, UNK]] += 9.0  # which no column may say
+        model.to_logits.bias.data[FIRST + 7] += 5.0
     [[best], _] = task.predict(model, [picture, picture[:, :9]])
     assert best.described.startswith(best.text)
     assert 0 <= best.probability <= 1
+    assert model.attends or best.text
     if best.text:
         [places] = best.explanations
         assert list(places.labels) == list(best.text)

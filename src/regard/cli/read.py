@@ -56,7 +56,8 @@ def _tell(asked: argparse.Namespace, reading: Any, number: int, count: int, *, d
         told |= {"explanations": [explanation.to_json() for explanation in reading.explanations]}
         print(json.dumps(told, ensure_ascii=False), flush=True)
     else:
-        score = [f"{reading.score:8.3f}"] * (asked.nbest > 1 and hasattr(reading, "score"))
+        ranked = asked.nbest > 1 and hasattr(reading, "score")  # a whole sign has none
+        score = [f"{reading.score:8.3f}"] if ranked else []
         for line in reading.text.splitlines() or [""]:
             print("\t".join([*[reading.name] * (count > 1), *score, line]), flush=True)
     if asked.draw is None or not drawn:

@@ -35,7 +35,7 @@ class Lettering:
     perspective: Weight = 0.25  # one side may be larger than the other by about this share
     slant: Weight = 0.15  # shear, one standard deviation
     capitals: UpToOne = 0.45  # share of words in capitals; of the others, half begin with one
-    strings: UpToOne = 0.2  # share of random digits and letters in place of words
+    strings: UpToOne = 0.15  # share of random digits and letters in place of words
     marks: UpToOne = 0.08  # share of words with a comma, a dollar sign and the like, which the label leaves out
 
     def __post_init__(self) -> None:
@@ -59,6 +59,16 @@ def normal(shape: tuple[int, ...], device: torch.device, generator: torch.Genera
     return torch.randn(shape, device=device, generator=generator).clamp_(-2, 2)
 
 
+def pick(chance: Float[Tensor, "*s"], count: int | Int[Tensor, "*s"]) -> Int[Tensor, "*s"]:
+    """Numbers from 0 to count − 1 of chance from 0 to 1. None lies outside, whatever chance is: a GPU would stop there.
+
+    >>> pick(torch.tensor([0.0, 0.5, 1.0, torch.nan]), 4).tolist()
+    [0, 2, 3, 0]
+    """
+    numbers = (chance * count).nan_to_num(0.0).long().clamp(min=0)
+    return numbers.clamp(max=count - 1)
+
+
 def draw_words(
     table: Int[Tensor, "n l"],
     batch: int,
@@ -74,12 +84,13 @@ def draw_words(
     """
     device, longest = table.device, table.shape[1]
     chance = uniform((batch, 4), device, generator)
-    words = table[(chance[:, 0] * len(table)).long()]
+    words = table[pick(chance[:, 0], len(table))]
     kind = chance[:, 2:3]
     digits = min(_DIGITS, len(letters))
     low = torch.where((kind > 0.5) & (kind < 0.75), digits if len(letters) > digits else 0, 0)
     high = torch.where(kind < 0.5, digits, len(letters))
-    which = letters[low + (uniform((batch, longest), device, generator) * (high - low)).long()]
+    span = (high - low).expand(batch, longest)
+    which = letters[low + pick(uniform((batch, longest), device, generator), span)]
     length = 1 + (chance[:, 3:4].square() * min(10, longest)).long()
     strings = which.masked_fill(torch.arange(longest, device=device) >= length, -1)
     return torch.where(chance[:, 1:2] < style.strings, strings, words)
@@ -95,7 +106,7 @@ def choose_characters(
     place = torch.arange(words.shape[1], device=device)
     upper = (words >= _DIGITS) & (capital | (first & (place == 0)))
     shown = torch.where(upper, words + (_CAPITAL - _DIGITS), words)
-    mark = _MARK + (chance[:, 2] * len(MARKS)).long()
+    mark = _MARK + pick(chance[:, 2], len(MARKS))
     before = torch.where((chance[:, 3] < style.marks / 2), mark, -1).unsqueeze(1)
     after = torch.where((chance[:, 4] < style.marks / 2), mark, -1).unsqueeze(1)
     shown = F.pad(shown, (0, 1), value=-1).scatter(1, (words >= 0).sum(1, keepdim=True), after)
@@ -235,7 +246,7 @@ def write_words(
     Words that keep their ratio are at least half as wide as high.
     """
     batch, device = len(words), words.device
-    faces = (uniform((batch,), device, generator) * len(glyphs.faces)).long()
+    faces = pick(uniform((batch,), device, generator), len(glyphs.faces))
     spacing = normal((batch,), device, generator) * 1.5 + 0.5
     line = set_line(choose_characters(words, style, generator=generator), faces, glyphs, spacing=spacing)
     aspect = (line.box[:, 1] - line.box[:, 0]) / (line.box[:, 3] - line.box[:, 2]).clamp(min=1.0)

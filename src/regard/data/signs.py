@@ -14,7 +14,7 @@ from torch import Tensor
 from regard.base import ConfigError, check_settings
 from regard.base.ranges import Pixels, Range
 from regard.data.glyphs import Glyphs
-from regard.data.lettering import Lettering, choose_characters, draw_pose, place_words, set_line, uniform
+from regard.data.lettering import Lettering, choose_characters, draw_pose, pick, place_words, set_line, uniform
 from regard.data.weather import Weather, patches, wear
 
 PATCH = (48, 160)  # rows and columns in which a word is drawn before it is laid on its sign
@@ -58,7 +58,7 @@ def draw_signs(
     batch, count, _ = words.shape
     device, size = words.device, signs.size
     flat = words.flatten(0, 1)
-    faces = (uniform((len(flat),), device, generator) * len(glyphs.faces)).long()
+    faces = pick(uniform((len(flat),), device, generator), len(glyphs.faces))
     line = set_line(choose_characters(flat, style, generator=generator), faces, glyphs)
     aspect = (line.box[:, 1] - line.box[:, 0]) / (line.box[:, 3] - line.box[:, 2]).clamp(min=1.0)
     pose = draw_pose(aspect, style, generator=generator)

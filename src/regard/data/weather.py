@@ -17,7 +17,7 @@ from regard.base.ranges import UpToOne, Weight
 from regard.data.lettering import normal, uniform
 
 KERNEL = 7  # pixels of a side of the blur
-_COARSE = ((5, 8), (1, 2), (3, 8))  # of the height and width, as fractions
+_COARSE = ((5, 8), (1, 2), (3, 8))  # of the height, as fractions; of the width too, or half as much is lost
 
 
 @dataclass(frozen=True)
@@ -25,13 +25,13 @@ class Weather:
     """How much is done to pictures; each picture draws its own amounts."""
 
     lighter: UpToOne = 0.5  # renders: share of words that are lighter than their ground
-    texture: Weight = 0.12  # deviation of patches of the ground, white is 1
+    texture: Weight = 0.1  # deviation of patches of the ground, white is 1
     neighbours: UpToOne = 0.15  # share of words with ink of another word at their edge
     edges: UpToOne = 0.15  # share of words with an outline
     shadows: UpToOne = 0.15  # share of words with a shadow
-    blur: Weight = 0.9  # deviation of the widest usual blur, in pixels
-    noise: Weight = 0.08  # deviation of a strong noise on a picture of full contrast, white is 1
-    coarse: UpToOne = 0.3  # share of pictures that were smaller before
+    blur: Weight = 0.8  # deviation of the widest usual blur, in pixels
+    noise: Weight = 0.05  # deviation of a strong noise on a picture of full contrast, white is 1
+    coarse: UpToOne = 0.25  # share of pictures that were smaller before
     contrast: Weight = 0.3  # how much contrast and brightness vary
     inverted: UpToOne = 0.1  # photographs: share of those with black and white exchanged
 
@@ -116,13 +116,17 @@ def wear(
     inverted: float = 0.0,
     generator: torch.Generator | None = None,
 ) -> Float[Tensor, "b 1 h w"]:
-    """Pictures, 0 to 1, after blur, loss of resolution, noise, and a change of contrast; a share `inverted`."""
+    """Pictures, 0 to 1, after blur, loss of resolution, noise, and a change of contrast; a share `inverted`.
+
+    Pictures that are more than twice as wide as high hold words that were squeezed: they lose half as many columns.
+    """
     batch, device, size = len(images), images.device, (images.shape[2], images.shape[3])
     chance = uniform((batch, 8), device, generator)
     images = blurred(images, chance[:, :3], weather.blur)
     seen = images
     for number, (over, under) in enumerate(_COARSE):
-        small = (max(2, size[0] * over // under), max(2, size[1] * over // under))
+        columns = (over + under, 2 * under) if size[1] > 2 * size[0] else (over, under)
+        small = (max(2, size[0] * over // under), max(2, size[1] * columns[0] // columns[1]))
         again = F.interpolate(
             F.interpolate(images, size=small, mode="area"), size=size, mode="bilinear", align_corners=False
         )

@@ -1,6 +1,8 @@
 """Recipes of the Image Transformer: CIFAR-10 in bits per dimension, blocks of several lengths, and super-resolution.
 
 Norms come before the layers and there is no dropout: in a few epochs a model learns faster so, and does not overfit.
+Forward and backward cost 545 GFLOP a picture with a softmax for each channel (8 layers), 275 with logistics (12
+layers). A training ends after 18 minutes, wherever it is then: the rate follows the clock.
 """
 
 from dataclasses import replace
@@ -11,8 +13,8 @@ from regard.tasks import PictureGenerationConfig
 from regard.train import Train
 
 TRAIN = Train(
-    steps=12_000, lr=8e-4, betas=(0.9, 0.95), schedule="cosine", warmup=500, precision="pure_bfloat16", capture=True,
-    ema=0.999, log_every=100, evaluate_every=3000, save_every=6000, keep=1,
+    steps=24_000, seconds=1080.0, lr=7e-4, betas=(0.9, 0.95), schedule="cosine", warmup=1000, precision="pure_bfloat16",
+    capture=True, ema=0.999, log_every=100, evaluate_every=6000, save_every=12_000, keep=1,
 )  # fmt: skip
 
 
@@ -47,7 +49,7 @@ def cifar10() -> Recipe:
     return Recipe(
         paper="image_transformer",
         model=ImageTransformerConfig(layers=8, dropout=0.0, pre_norm=True),
-        task=PictureGenerationConfig(),
+        task=PictureGenerationConfig(batch_size=16),
         train=TRAIN,
         note="pictures of 32×32, a softmax for each channel, blocks of 256",
         published="2.99 (the paper, 1D, categorical; days of training)",
@@ -80,7 +82,7 @@ def cifar10_dmol() -> Recipe:
     return Recipe(
         paper="image_transformer",
         model=ImageTransformerConfig(output="logistics", dropout=0.0, pre_norm=True),
-        task=PictureGenerationConfig(batch_size=64),
+        task=PictureGenerationConfig(batch_size=32),
         train=TRAIN,
         note="pictures of 32×32, ten logistics for each pixel, blocks of 256",
         published="2.90 (the paper, 1D, logistics; days of training)",
@@ -104,7 +106,7 @@ def cifar10_super_resolution() -> Recipe:
     return replace(
         recipe,
         task=replace(recipe.task, told="small"),
-        train=replace(TRAIN, steps=8000, evaluate_every=2000, save_every=4000),
+        train=replace(TRAIN, steps=12_000, evaluate_every=4000),
         note="pictures of 32×32 from 8×8, a softmax for each channel",
         published="",
     )

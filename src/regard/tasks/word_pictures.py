@@ -18,7 +18,7 @@ from regard.base import ConfigError, check_settings, followed
 from regard.base.ranges import BatchSize, Count, OneOf, Pixels, Range, Share, UpToOne, UserPath
 from regard.data import BOS, EOS, PAD, DownloadError
 from regard.data.glyphs import LETTERS, Glyphs
-from regard.data.lettering import Lettering, draw_words, write_words
+from regard.data.lettering import Lettering, draw_words, pick, write_words
 from regard.data.weather import Weather, jostle, paint_words, standardised, wear
 from regard.data.words import FIRST, VOCABULARY, WordPictures, encode_words, normalised, read_words, split_words
 from regard.datasets import DATASETS, choose
@@ -55,7 +55,7 @@ class WordReadingConfig:
     height: Pixels = 32  # of the pictures that a reader sees
     width: Pixels = 128  # the same
     keep_ratio: bool = False  # pictures are as wide as their word, with padding, in place of stretched
-    batch_size: BatchSize = 512  # words
+    batch_size: BatchSize = 256  # words
     held_out: Count = 1000  # renders of each held-out split
     smoothing: Share = 0.0  # of labels
     search: Search = dataclasses.field(default_factory=lambda: Search(beams=1, length_penalty=0.0, batch_tokens=16384))
@@ -117,7 +117,7 @@ class ShownWords:
         if real == 0:
             return _standard(self.render(batch, config.lettering, device))
         images, labels, aspects = self._real(device)
-        chosen = (torch.rand(real, device=device) * len(images)).long()
+        chosen = pick(torch.rand(real, device=device), len(images))
         photographs, size = images[chosen].float() / 255, (config.height, config.width)
         seen = wear(jostle(photographs, size), config.wear, inverted=config.wear.inverted)
         widths = torch.full((real,), config.width, device=device)

@@ -210,6 +210,7 @@ class WordReading(ShownWords, StoredTask):
                     nothing = torch.full((len(images), 1), BOS, device=device)
                     out = model(images, nothing, widths)
                     logits, lengths = out.logits.float().cpu(), out.lengths.tolist()
+                    logits[..., [BOS, EOS, UNK]] = -torch.inf  # a column says a letter or nothing
                     made += [[row[:length]] for row, length in zip(logits, lengths, strict=True)]
                 else:
                     state = model.init_state(model.encode(images, widths))
