@@ -303,7 +303,7 @@ def main(requests: int, seed: int, clients: int) -> bool:
         folder, secret = Path(place) / "studio", Path(place) / "secret.txt"
         folder.mkdir()
         secret.write_text(SECRET)
-        with running(folder) as (address, _, errors):
+        with running(folder, hurried=True) as (address, _, errors):
             every = [Fuzz(address, secret, seed + number) for number in range(clients)]
             share = [requests // clients + (number < requests % clients) for number in range(clients)]
             broken: list[str] = []

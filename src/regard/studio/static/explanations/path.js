@@ -83,29 +83,20 @@ export function draw(root, explanation, options) {
     });
     all.forEach(([x, y], place) => {
       const colour = stepColour(place, count, "dark"),
-        text = svg("text", { x, y: y + 3.6, "text-anchor": "middle", "font-size": 10.5, text: String(place + 1) });
+        opacity = place > now ? 0.45 : 1, // those that come later can be clicked, too
+        circle = { cx: x, cy: y, r: place === now ? 9 : 7, opacity, fill: colour, stroke: "#000", "stroke-opacity": 0.6 },
+        text = svg("text", { x, y: y + 3.6, opacity, "text-anchor": "middle", "font-size": 10.5, text: String(place + 1) });
       text.style.fill = textOn(colour);
-      text.style.pointerEvents = "none";
-      if (place > now) text.style.opacity = "0.45";
-      drawn.append(
-        svg("circle", {
-          cx: x,
-          cy: y,
-          r: place === now ? 9 : 7,
-          opacity: place > now ? 0.45 : 1, // those that come later can be clicked, too
-          fill: colour,
-          stroke: "#000",
-          "stroke-opacity": 0.6,
-          tabindex: count > 40 ? undefined : 0,
-          role: "button",
-          "aria-label": `glimpse ${place + 1}`,
-          onclick: () => at.change({ step: place }),
-          onkeydown: (event) => {
-            if (event.key === "Enter") at.change({ step: place });
-          },
-        }),
-        text,
-      );
+      const choose = {
+        tabindex: count > 40 ? undefined : 0,
+        role: "button",
+        "aria-label": `glimpse ${place + 1}`,
+        onclick: () => at.change({ step: place }),
+        onkeydown: (event) => {
+          if (event.key === "Enter") at.change({ step: place });
+        },
+      };
+      drawn.append(svg("g", choose, svg("circle", circle), text));
     });
     board.replaceChildren(drawn);
     patches.replaceChildren(...(count ? Array.from({ length: explanation.scales }, (_, level) => patch(now, level)) : []));

@@ -29,7 +29,7 @@ export function bench({ state, change, shown, python = true, announce = () => {}
     return parts;
   });
   const note = make("p", { class: "note", role: "status" });
-  const temper = make("p", { class: "drawnote temper", role: "status" });
+  const temper = make("p", { class: "temper", role: "status" });
   const code = make("code");
   const edits = make("div", { class: "edits" }, button("Add a key", addKey), button("Take the last key away", dropKey));
   const panel = controls({ shown, set });
@@ -222,7 +222,7 @@ export function bench({ state, change, shown, python = true, announce = () => {}
       told = "A temperature below 1 makes the weights sharper, one above 1 more even.";
     if (Number(full.temperature) === 1) return `${told} The largest weight is ${most(result)}.`;
     const before = most(solve(read({ ...full, temperature: "1" })));
-    return `${told} The largest weight was ${before} with T = 1, and is ${most(result)} with T = ${plain(Number(full.temperature), 2)}.`;
+    return `${told} The largest weight was ${before} with T = 1, and is ${most(result)} with T = ${full.temperature}.`;
   }
   const numbers3 = (xs) => xs.map((x) => plain(x)).join(", ");
   const best = (weights) => weights.reduce((top, w, j) => (w > weights[top] ? j : top), 0);
