@@ -110,7 +110,7 @@ export async function showAnswer(root, answer, options, { layers = null } = {}) 
     .join(" · ");
   root.replaceChildren(
     ...[
-      el("p", { class: "regard-sure regard-lead", text: "The model answers:" }),
+      el("p", { class: "regard-lead", text: "The model answers:" }),
       el("p", { class: "regard-answer", dir: "auto", data: { answer: first.text }, text: first.text || "(nothing)" }),
       sureLine(first),
       chances(first),
@@ -226,7 +226,7 @@ export function samples(examples, take) {
           onclick: () => take(place),
         });
   });
-  const heading = el("p", { class: "regard-sure regard-lead", text: "Choose an example:" });
+  const heading = el("p", { class: "regard-lead", text: "Choose an example:" });
   const box = el("div", {}, heading, el("div", { class: "regard-samples", role: "group", "aria-label": "examples" }, ...buttons));
   return Object.assign(box, {
     set: (now) => buttons.forEach((button, place) => button.setAttribute("aria-pressed", String(place === now))),
