@@ -44,7 +44,14 @@ SETTINGS = [
     "consensus",
     "x",
 ]
-POSTS = ["api/predict", "api/layers", "api/translate", "api/traces/noise/rows", "api/predict-picture"]
+POSTS = [
+    "api/predict",
+    "api/layers",
+    "api/translate",
+    "api/traces/noise/rows",
+    "api/traces/example",
+    "api/predict-picture",
+]
 WORDS = [
     "I lost my keys.",
     "",

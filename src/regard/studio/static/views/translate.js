@@ -63,7 +63,7 @@ export function mount(root, context) {
   const nameOf = (key, fallback) => (translators().some((model) => model.name === context.state[key]) ? context.state[key] : fallback);
 
   function drawSettings() {
-    const names = translators().map((model) => [model.name, model.name]);
+    const names = translators().map(({ name, has_attention: attends }) => [name, attends ? name : `${name} (without attention)`]);
     settings.replaceChildren(
       choice("Model", names, nameOf("model", names[0]?.[0]), (model) => change({ model, prefix: undefined })),
       choice("Beside it", [["", "nothing"], ...names], nameOf("other", ""), (other) =>
