@@ -21,7 +21,7 @@ export function mount(root, context) {
   const maxlength = context.about.limits?.characters ?? 2000;
   const placeholder = "Type a sentence, then press Ctrl or ⌘ with Enter";
   const text = element("textarea", { rows: 2, id: "source", lang: "en", spellcheck: "false", maxlength, placeholder });
-  const settings = element("div", { class: "bar" }),
+  const settings = element("div", { class: "bar settings" }),
     examples = element("div", { class: "chips" }),
     place = element("div", { class: "sides" }),
     bleu = element("div", {});
