@@ -1,6 +1,11 @@
-"""The files of the studio without its server: a small page draws one explanation or one view under the same rules."""
+"""The files of the studio without its server, under the same rules.
+
+One small page draws an explanation or a view, and what is asked of `api/…` is answered by the test. The other is a
+shell for views that ask nothing: the address after # is VIEW?key=value&…, as in the studio.
+"""
 
 import json
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -61,6 +66,36 @@ if (asked.get("view")) {
   window.drawn = await drawExplanation(root, explanation, context);
 }
 window.modules = { colours: await import("/colours.js"), parts: await import("/explanations/parts.js") };
+document.body.dataset.ready = "yes";
+"""
+SHELL_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>A view</title><link rel="icon" href="data:,"><link rel="stylesheet" href="/own/shell.css"><main id="root"></main>
+<script type="module" src="/own/shell.js"></script></html>"""
+SHELL_STYLE = """@media (prefers-color-scheme: dark) { :root { --paper: #14171b; --panel: #1e2329; --ink: #e8eaed;
+--muted: #9aa4af; --line: #39424c; --accent: #6cb1f5; --second: #f0a063; --focus: #9ccbff; color-scheme: dark } }
+body { background: var(--paper, #fff); font-family: system-ui, sans-serif; margin: 1rem }"""
+SHELL_SCRIPT = """// A small shell: the address after # is VIEW?key=value&…, as in the studio.
+const read = () => {
+  const [name, query = ""] = location.hash.slice(1).split("?");
+  return [name, Object.fromEntries(new URLSearchParams(query))];
+};
+const write = (name, state) => "#" + name + "?" + new URLSearchParams(state);
+const [name, state] = read();
+const view = await import(`/views/${name}.js`);
+const context = {
+  state,
+  setState(patch, { replace } = {}) {
+    const next = { ...read()[1], ...patch };
+    for (const key of Object.keys(next)) if (next[key] === undefined || next[key] === "") delete next[key];
+    history[replace ? "replaceState" : "pushState"](null, "", write(name, next));
+    mounted.update(next);
+  },
+  theme: () => (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"),
+  announce(text) { document.title = text; },
+  saveButtons: (await import("/save.js")).saveButtons,
+};
+const mounted = view.mount(document.getElementById("root"), context);
+addEventListener("popstate", () => mounted.update(read()[1]));
 document.body.dataset.ready = "yes";
 """
 
@@ -130,6 +165,9 @@ def serve(folder: Path) -> Iterator[Site]:
     (folder / "page.html").write_text(PAGE)
     (folder / "page.css").write_text(STYLE)
     (folder / "page.js").write_text(SCRIPT)
+    (folder / "shell.html").write_text(SHELL_PAGE)
+    (folder / "shell.css").write_text(SHELL_STYLE)
+    (folder / "shell.js").write_text(SHELL_SCRIPT)
     answers: dict[str, Any] = {}
     asked: list[Any] = []
     handler = partial(_Handler, own=folder, answers=answers, asked=asked)
@@ -143,3 +181,10 @@ def serve(folder: Path) -> Iterator[Site]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextmanager
+def shell() -> Iterator[str]:
+    """The address of the shell on a server that ends with the test."""
+    with tempfile.TemporaryDirectory() as folder, serve(Path(folder)) as site:
+        yield f"{site.address}/own/shell.html"

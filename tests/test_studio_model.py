@@ -74,9 +74,9 @@ def test_a_head_is_chosen_and_a_row_has_its_weights(server: Server, browser: Any
         weights = page.eval_on_selector_all("td[data-weight]", "cells => cells.map(c => Number(c.dataset.weight))")
         np.testing.assert_allclose(weights, np.sort(seen[name].weights[0, 2, 5])[::-1], atol=1e-6)
         matrix.hover(position={"x": box["width"] * 3.5 / len(WORDS), "y": box["height"] * 5.5 / len(WORDS)})
-        until(page, "document.querySelector('.matrix + .readout').textContent.includes('column')")
+        until(page, "document.querySelector('.framed + .readout').textContent.includes('column')")
         weight = seen[name].weights[0, 2, 5, 3]
-        assert page.inner_text(".matrix + .readout") == f"row old (5) → column on (3): {weight:.4f}"
+        assert page.inner_text(".framed + .readout") == f"row old (5) → column on (3): {weight:.4f}"
 
 
 def test_a_long_text_comes_sharper_where_it_is_zoomed_into(server: Server, browser: Any) -> None:

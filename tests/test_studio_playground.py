@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 from browser import needs_browser, open_browser, open_page
-from static_pages import STATIC, static_pages, until
+from page_state import until
+from static_page import STATIC, shell
 from torch import Tensor
 
 from regard import Mask
@@ -48,7 +49,7 @@ NEAR = 1e-6
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with static_pages() as base:
+    with shell() as base:
         yield base
 
 

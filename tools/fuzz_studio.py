@@ -44,7 +44,14 @@ SETTINGS = [
     "consensus",
     "x",
 ]
-POSTS = ["api/predict", "api/layers", "api/translate", "api/traces/noise/rows", "api/predict-picture"]
+POSTS = [
+    "api/predict",
+    "api/layers",
+    "api/translate",
+    "api/traces/noise/rows",
+    "api/traces/example",
+    "api/predict-picture",
+]
 WORDS = [
     "I lost my keys.",
     "",
@@ -303,7 +310,7 @@ def main(requests: int, seed: int, clients: int) -> bool:
         folder, secret = Path(place) / "studio", Path(place) / "secret.txt"
         folder.mkdir()
         secret.write_text(SECRET)
-        with running(folder) as (address, _, errors):
+        with running(folder, hurried=True) as (address, _, errors):
             every = [Fuzz(address, secret, seed + number) for number in range(clients)]
             share = [requests // clients + (number < requests % clients) for number in range(clients)]
             broken: list[str] = []

@@ -1,6 +1,7 @@
 """Load a studio as a class of students would: several clients, each with another view, for some minutes.
 
     python tools/load_studio.py --minutes 10
+    python tools/load_studio.py --minutes 60 --pause 4    # people who look at a view for some seconds before they go on
 
 The verdict fails if a request fails (other than by a full queue, which clients answer by waiting), takes longer than
 its limit, or if the memory of the server grows by more than 5 % after the first fifth of the time.
@@ -115,7 +116,7 @@ def memory(process: int) -> float:
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
 
 
-def main(minutes: float, clients: int) -> bool:
+def main(minutes: float, clients: int, pause: float) -> bool:
     """Load a server; whether it stood."""
     import io
 
@@ -133,6 +134,7 @@ def main(minutes: float, clients: int) -> bool:
                     client.once(stream.getvalue())
                 except (OSError, http.client.HTTPException, ValueError) as error:
                     client.wrong.append(f"{type(error).__name__}: {error}")
+                time.sleep(min(client.chance.uniform(0, 2 * pause), max(0.0, end - time.monotonic())))
 
         threads = [threading.Thread(target=work, args=[client]) for client in every]
         for thread in threads:
@@ -140,6 +142,8 @@ def main(minutes: float, clients: int) -> bool:
         while any(thread.is_alive() for thread in threads):
             time.sleep(2)
             sizes.append(memory(process))
+            if len(sizes) % 150 == 0:
+                print(f"  after {len(sizes) // 30} minutes: {sizes[-1]:.0f} MB", flush=True)
         first = len(sizes) // 5
         before, after = statistics.median(sizes[first : 2 * first + 1]), statistics.median(sizes[-first - 1 :])
     seconds: dict[str, list[float]] = {}
@@ -165,5 +169,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--pause", type=float, default=0, help="seconds between two views of a client, in the mean")
     asked = parser.parse_args()
-    sys.exit(0 if main(asked.minutes, asked.clients) else 1)
+    sys.exit(0 if main(asked.minutes, asked.clients, asked.pause) else 1)

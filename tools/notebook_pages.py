@@ -11,7 +11,7 @@ from typing import Any
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def run(path: Path, *, timeout: int = 600) -> Any:
+def run(path: Path, *, timeout: int = 1800) -> Any:
     """The notebook with its outputs; an error of a cell is an error here. Runs in a folder that goes afterwards."""
     import nbformat
     from nbclient import NotebookClient

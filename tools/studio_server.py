@@ -16,8 +16,8 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 
 
-def serve(folder: Path) -> None:
-    """Serve the shipped models, a small model of pictures, a trace and a run from `folder`."""
+def serve(folder: Path, hurried: bool) -> None:
+    """Serve the shipped models, a small model of pictures, a trace and a run from `folder`; hurried: with less time."""
     sys.path.insert(0, str(ROOT / "src"))
     import torch
 
@@ -37,7 +37,8 @@ def serve(folder: Path) -> None:
         layer(torch.randn(1, 300, 32))
     traces = Traces()
     traces.add("noise", seen)
-    studio = Studio.of([str(run)], run_folders=[run], traces=traces, limits=Limits(seconds=20, slowest=5))
+    limits = Limits(seconds=20, slowest=5) if hurried else Limits()
+    studio = Studio.of([str(run)], run_folders=[run], traces=traces, limits=limits)
     server = Server(studio)
     for name in ("tatoeba-en-fr", "glimpses"):
         studio.library.get(name)
@@ -55,9 +56,9 @@ def serve(folder: Path) -> None:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[tuple[str, int, list[str]]]:
+def running(folder: Path, *, hurried: bool = False) -> Iterator[tuple[str, int, list[str]]]:
     """The address of a server in a new process, its number, and the lines of its errors; it is ended afterwards."""
-    command = [sys.executable, str(Path(__file__).resolve()), str(folder)]
+    command = [sys.executable, str(Path(__file__).resolve()), str(folder), *(["--hurried"] if hurried else [])]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder)
     assert process.stdout is not None
     assert process.stderr is not None
@@ -79,4 +80,6 @@ def running(folder: Path) -> Iterator[tuple[str, int, list[str]]]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    serve(parser.parse_args().folder)
+    parser.add_argument("--hurried", action="store_true")
+    asked = parser.parse_args()
+    serve(asked.folder, asked.hurried)

@@ -1,10 +1,12 @@
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from regard.base import RegardError
-from regard.studio.app import KINDS, error_json, static_files, views
+from regard.studio.answers import all_layers
+from regard.studio.app import KINDS, Studio, error_json, static_files, views
 from regard.studio.limits import TooMuch
 
 
@@ -109,6 +111,21 @@ def test_runs_and_traces(client: Any) -> None:
     block = client.post("/api/traces/small/rows", json={"layer": overview["layers"][0]["name"], "head": 1}).json()
     assert block["shape"] == [7, 7]
     assert client.get("/api/ledger").json()["lines"]
+
+
+def test_a_shipped_translator_can_be_looked_into(client: Any, studio: Studio) -> None:
+    """Its trace has all layers, and says of each head how clean it is."""
+    name = client.post("/api/traces/example", json={}).json()["name"]
+    try:
+        assert client.post("/api/traces/example", json={}).json() == {"name": "tatoeba-en-fr, an example"}
+        layers = {layer["name"]: layer for layer in client.get(f"/api/traces/{name}").json()["layers"]}
+        known = {matrix.layer: np.asarray(matrix.weights) for matrix in all_layers(studio.library.get("tatoeba-en-fr"))}
+        assert list(layers) == list(known)
+        assert {"encoder.0.inner", "decoder.3.inner", "decoder.1.cross"} < set(layers)
+        for layer, weights in known.items():
+            np.testing.assert_allclose(layers[layer]["clean"], weights.max(-1).mean(-1), atol=1e-6)
+    finally:
+        studio.traces._shown.pop(name)  # the studio is that of other tests, too
 
 
 def test_errors_of_others_say_nothing_of_the_inside(caplog: pytest.LogCaptureFixture) -> None:

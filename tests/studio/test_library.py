@@ -12,6 +12,7 @@ def test_shipped_models_are_there_by_name_and_loaded_once() -> None:
     line = next(line for line in library.lines() if line["name"] == "tatoeba-en-fr")
     assert line["verb"] == "translate"
     assert line["has_attention"]
+    assert not next(line for line in library.lines() if line["name"] == "encoder-decoder-en-fr")["has_attention"]
     assert "small Transformer" in line["card"]
     assert library.first("translate") == "tatoeba-en-fr"
     assert library.get("tatoeba-en-fr") is library.get("tatoeba-en-fr")

@@ -19,6 +19,7 @@ from regard.explanation.places import Places
 from regard.explanation.png import data_address, to_png
 from regard.explanation.svg import SVG, cells, text
 
+FEW = 12  # rows and columns of a matrix whose cells are larger
 LEVELS = 15  # of colour in a map, one hexadecimal digit; widget.js has the same number
 _LARGE = 288  # pixels of the page: the width of a map
 
@@ -81,7 +82,7 @@ def matrix_figure(
         chooser = f'<select class="chooser" aria-label="weights" autocomplete="off">{"".join(options)}</select>'
     elif (label := next(iter(matrices))) != "weights" and text(label) not in name:
         chooser = f"<span>{text(label)}</span>"
-    size = f"--t:{len(rows)};--k:{len(columns)}"
+    size = f"--t:{len(rows)};--k:{len(columns)}" + (";--cell:1.8rem" if max(len(rows), len(columns)) <= FEW else "")
     view = f'viewBox="0 0 {len(columns)} {len(rows)}" role="img" aria-label="weights"'
     named = f'<p class="axes">{text(axes[0])} ↓ · {text(axes[1])} →</p>\n' if axes else ""
     return (

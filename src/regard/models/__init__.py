@@ -65,12 +65,12 @@ MODELS: dict[str, Paper] = {
     "cho": Paper(
         Cho, ChoConfig, 2014,
         "Learning Phrase Representations using RNN Encoder-Decoder for Statistical Machine Translation",
-        "https://arxiv.org/abs/1406.1078",
+        "https://arxiv.org/abs/1406.1078", attends=False,
     ),
     "sutskever": Paper(
         Sutskever, SutskeverConfig, 2014,
         "Sequence to Sequence Learning with Neural Networks",
-        "https://arxiv.org/abs/1409.3215",
+        "https://arxiv.org/abs/1409.3215", attends=False,
     ),
     "bahdanau": Paper(
         Bahdanau, BahdanauConfig, 2015,
@@ -103,11 +103,11 @@ MODELS: dict[str, Paper] = {
     "fully_connected": Paper(
         FullyConnected, FullyConnectedConfig, 2014,
         "Recurrent Models of Visual Attention, the fully connected baseline",
-        "https://arxiv.org/abs/1406.6247",
+        "https://arxiv.org/abs/1406.6247", attends=False,
     ),
     "convolutional": Paper(
         Convolutional, ConvolutionalConfig, 2014, "Recurrent Models of Visual Attention, the convolutional baseline",
-        "https://arxiv.org/abs/1406.6247",
+        "https://arxiv.org/abs/1406.6247", attends=False,
     ),
     "dram": Paper(
         DRAM, DRAMConfig, 2015, "Multiple Object Recognition with Visual Attention",
@@ -124,7 +124,7 @@ MODELS: dict[str, Paper] = {
     ),
     "resnet": Paper(
         ResNet, ResNetConfig, 2016, "Deep Residual Learning for Image Recognition",
-        "https://arxiv.org/abs/1512.03385",
+        "https://arxiv.org/abs/1512.03385", attends=False,
     ),
     "senet": Paper(
         SENet, SENetConfig, 2018, "Squeeze-and-Excitation Networks",
@@ -151,7 +151,7 @@ MODELS: dict[str, Paper] = {
     "lstm_language_model": Paper(
         LSTMLanguageModel, LSTMLanguageModelConfig, 2016,
         "Long Short-Term Memory-Networks for Machine Reading, the LSTM baseline",
-        "https://arxiv.org/abs/1601.06733",
+        "https://arxiv.org/abs/1601.06733", attends=False,
     ),
     "transformer_xl": Paper(
         TransformerXL, TransformerXLConfig, 2019,
@@ -163,7 +163,7 @@ MODELS: dict[str, Paper] = {
     ),
     "ntm_lstm": Paper(
         NTMLSTM, NTMLSTMConfig, 2014, "Neural Turing Machines, the LSTM without a memory",
-        "https://arxiv.org/abs/1410.5401",
+        "https://arxiv.org/abs/1410.5401", attends=False,
     ),
     "self_attentive": Paper(
         SelfAttentive, SelfAttentiveConfig, 2017, "A Structured Self-attentive Sentence Embedding",

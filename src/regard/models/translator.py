@@ -89,3 +89,4 @@ class Paper(NamedTuple):
     year: int
     title: str
     link: str = ""  # its page on arXiv; empty for a model that no paper describes
+    attends: bool = True  # False for the models that others are compared with

@@ -109,6 +109,21 @@ def layers(model: Any, given: Any, settings: Mapping[str, Any]) -> list[dict[str
     return [explanation.to_json() for explanation in model.layers(first)]
 
 
+def all_layers(model: Any) -> list[Any]:
+    """The matrices of all layers of a translator for its first example: over the source, and of words over words."""
+    given = examples(model)[0]["text"]
+    [[first, *_]] = model.predictions([given])
+    between: list[Any] = model.layers(first)
+    try:
+        source, target = (model.task.self_layers(model.module, first, side) for side in ("source", "target"))
+    except ConfigError:  # words of a recurrent network do not attend to each other
+        source = target = []
+    if not (between or source):
+        cure = "start the studio with another translator: tatoeba-en-fr"
+        raise RegardError(f"{model.name} has no attention to look into", cure=cure)
+    return [*source, *target, *between]
+
+
 def prediction_json(prediction: Any) -> dict[str, Any]:
     """A prediction: its text, its explanations, and every other field that JSON can hold."""
     from regard.explanation import Explanation

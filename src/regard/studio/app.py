@@ -89,6 +89,7 @@ def create_app(studio: Studio, *, token: str, port: int, names: Iterable[str], a
             ("/api/runs/{name}", "GET", _run),
             ("/api/ledger", "GET", _ledger),
             ("/api/traces", "GET", _traces),
+            ("/api/traces/example", "POST", _trace_example),
             ("/api/traces/{name}", "GET", _trace),
             ("/api/traces/{name}/rows", "POST", _trace_rows),
         )
@@ -343,6 +344,23 @@ async def _ledger(studio: Studio, request: Any) -> Any:
 
 async def _traces(studio: Studio, request: Any) -> Any:
     return _json({"traces": await _in_thread(studio.traces.lines)})
+
+
+async def _trace_example(studio: Studio, request: Any) -> Any:
+    await _body(request)
+    name, _ = await studio.queue.run(lambda: add_example(studio))
+    return _json({"name": name})
+
+
+def add_example(studio: Studio) -> str:
+    """Put the layers of a translation on the page, for those who have no trace yet; its name."""
+    model = studio.library.first("translate")
+    if model is None:
+        raise RegardError("there is no translator to look into", cure="start the studio with one: tatoeba-en-fr")
+    name = f"{model}, an example"
+    if name not in [line["name"] for line in studio.traces.lines()]:
+        studio.traces.add_matrices(name, answers.all_layers(studio.library.get(model)))
+    return name
 
 
 async def _trace(studio: Studio, request: Any) -> Any:

@@ -109,6 +109,9 @@ class CalledLayer:
         some = np.linspace(0, len(self.rows) - 1, count).round().astype(int).tolist()
         return np.stack([shrunk(self._weights(head, some), SIDE, SIDE) for head in self.heads])
 
+    def cleanness(self) -> None:
+        """Nothing: all rows would have to be computed."""
+
     def _weights(self, head: int, rows: list[int]) -> NDArray[Any]:
         """The rows of one head, [r k]."""
         group = len(self.heads) // _shape(self.keys)[0]

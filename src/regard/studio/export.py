@@ -12,7 +12,7 @@ from regard import __version__
 from regard.base import RegardError, write_atomically
 from regard.base.files import part_beside
 from regard.studio import answers, runs
-from regard.studio.app import Studio, views
+from regard.studio.app import Studio, add_example, views
 
 BEAMS = (5, 1)  # of the translations that are prepared; the page begins with the first
 MOST_MATRICES = 600  # of traces, in a file each
@@ -60,6 +60,9 @@ def prepared(studio: Studio, told: Callable[[str], None]) -> Answers:
     for line in lines:
         made[key(f"api/runs/{_quoted(line['name'])}")] = studio.runs.get(line["name"])
     traces = studio.traces.lines()
+    if not traces and studio.library.first("translate") is not None:
+        add_example(studio)
+        traces = studio.traces.lines()
     made[key("api/traces")] = {"traces": traces}
     for line in traces:
         told(f"the trace {line['name']}")

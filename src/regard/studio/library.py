@@ -13,7 +13,6 @@ from regard.base import RegardError, did_you_mean, shown
 from regard.studio.limits import Deadline
 
 KEPT = 6  # models in memory; the one that was not used for longest goes first
-_WITHOUT_ATTENTION = ("cho", "sutskever", "resnet", "lstm_language_model", "fully_connected", "convolutional")  # MODELS
 
 
 class Library:
@@ -67,6 +66,7 @@ class Library:
         return next((line["name"] for line in self.lines() if line["verb"] == verb), None)
 
     def _line(self, name: str, folder: Path) -> dict[str, Any]:
+        from regard.models import MODELS
         from regard.recipes import load_recipe
 
         card = folder / "card.md"
@@ -84,7 +84,7 @@ class Library:
             "example": entry.example.strip('"'),
             "paper": recipe.paper,
             "data": recipe.task.describe_data(),
-            "has_attention": recipe.paper not in _WITHOUT_ATTENTION,
+            "has_attention": recipe.paper not in MODELS or MODELS[recipe.paper].attends,
         }
 
 

@@ -3,6 +3,7 @@
 import base64
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -34,6 +35,10 @@ class Layer(Protocol):
 
     def thumbnails(self) -> NDArray[Any]:
         """Small pictures of all heads, [heads s s] with the mean weight of each cell."""
+        ...
+
+    def cleanness(self) -> list[float] | None:
+        """The largest weight of a row of each head, in the mean over its rows; None if it is too much to compute."""
         ...
 
 
@@ -107,6 +112,7 @@ class Shown:
             "column_labels": number(layer.column_labels),
             "shape": list(thumbnails.shape[1:]),
             "thumbnails": base64.b64encode(steps.astype(np.uint8).tobytes()).decode(),
+            "clean": layer.cleanness(),
         }
 
     def _named(self, name: object) -> Layer:
@@ -130,6 +136,10 @@ class Traces:
         name = self._free(name)
         self._shown[name] = of_trace(name, trace)
         return name
+
+    def add_matrices(self, name: str, matrices: Sequence[Any]) -> None:
+        """Put the layers of a model on the page: explanations of the kind `Matrix`."""
+        self._shown[name] = Shown(name, [_InMemory(_of_matrix(matrix)) for matrix in matrices])
 
     def add_file(self, path: Path) -> str:
         """Put a saved trace on the page."""
@@ -199,6 +209,20 @@ def of_trace(name: str, trace: Any) -> Shown:
     return Shown(name, layers, notes)
 
 
+def _of_matrix(matrix: Any) -> Any:
+    """A matrix as a layer that was seen: with heads, rows and labels."""
+    weights = np.asarray(matrix.weights)
+    weights = weights if weights.ndim == 3 else weights[None]
+    return SimpleNamespace(
+        name=matrix.layer,
+        heads=range(len(weights)),
+        rows=range(weights.shape[1]),
+        weights=weights,
+        row_labels=list(matrix.rows),
+        column_labels=list(matrix.columns),
+    )
+
+
 class _InMemory:
     """A layer whose weights are all there."""
 
@@ -210,6 +234,10 @@ class _InMemory:
         self.num_columns: int = seen.weights.shape[2]
         self.row_labels: Sequence[str] | None = seen.row_labels
         self.column_labels: Sequence[str] | None = seen.column_labels
+
+    def cleanness(self) -> list[float] | None:
+        """The mean of the largest weight of each row, for each head."""
+        return [round(float(clean), 6) for clean in np.nan_to_num(self.weights).max(-1).mean(-1)]
 
     def block(self, head: int | None, rows: slice, columns: slice) -> NDArray[Any]:
         """The weights of one head, or the mean of all."""

@@ -20,7 +20,9 @@ async function failed(response) {
   try {
     const { error } = await response.json();
     if (error) return new StudioError(error, response.status);
-  } catch { /* an answer without JSON: the sentence below */ }
+  } catch {
+    /* an answer without JSON: the sentence below */
+  }
   return new StudioError({ what: "the studio could not do this", got: `status ${response.status}`, cure: "try it again" }, response.status);
 }
 
@@ -40,8 +42,12 @@ const asJson = (json) => ({ method: "POST", headers: { "content-type": "applicat
 
 export function live() {
   return {
-    async get(path, options = {}) { return (await ask(path, options)).json(); },
-    async post(path, json, options = {}) { return (await ask(path, { ...asJson(json), ...options })).json(); },
+    async get(path, options = {}) {
+      return (await ask(path, options)).json();
+    },
+    async post(path, json, options = {}) {
+      return (await ask(path, { ...asJson(json), ...options })).json();
+    },
     async upload(path, blob, fields = {}, options = {}) {
       const form = new FormData();
       for (const [name, value] of Object.entries(fields)) form.append(name, typeof value === "string" ? value : JSON.stringify(value));
@@ -50,10 +56,13 @@ export function live() {
     },
     async stream(path, json, onEvent, { signal } = {}) {
       const response = await ask(path, { ...asJson(json), signal });
-      const reader = response.body.getReader(), decoder = new TextDecoder();
+      const reader = response.body.getReader(),
+        decoder = new TextDecoder();
       let rest = "";
       for (;;) {
-        const { value, done } = await reader.read().catch((error) => { throw error.name === "AbortError" ? error : unreachable(); });
+        const { value, done } = await reader.read().catch((error) => {
+          throw error.name === "AbortError" ? error : unreachable();
+        });
         const lines = (rest + decoder.decode(value ?? new Uint8Array(), { stream: !done })).split("\n");
         rest = lines.pop();
         for (const line of lines) if (line.trim()) emit(JSON.parse(line), onEvent);
@@ -74,15 +83,23 @@ function emit(event, onEvent) {
 export function canonical(value) {
   if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
   if (value && typeof value === "object") {
-    return `{${Object.keys(value).sort().filter((key) => value[key] !== undefined).map((key) => `${JSON.stringify(key)}:${canonical(value[key])}`).join(",")}}`;
+    return `{${Object.keys(value)
+      .sort()
+      .filter((key) => value[key] !== undefined)
+      .map((key) => `${JSON.stringify(key)}:${canonical(value[key])}`)
+      .join(",")}}`;
   }
   return JSON.stringify(value);
 }
 
-export function fileKey(path, json) { return hashed(new TextEncoder().encode(`${path} ${canonical(json ?? {})}`)); }
+export function fileKey(path, json) {
+  return hashed(new TextEncoder().encode(`${path} ${canonical(json ?? {})}`));
+}
 
-export function hashed(bytes) { // two simple hashes of 32 bits: the names of files need no secrecy
-  let first = 0x811c9dc5, second = 0x9e3779b9;
+export function hashed(bytes) {
+  // two simple hashes of 32 bits: the names of files need no secrecy
+  let first = 0x811c9dc5,
+    second = 0x9e3779b9;
   for (const byte of bytes) {
     first = Math.imul(first ^ byte, 0x01000193) >>> 0;
     second = Math.imul(second ^ byte, 0x85ebca6b) >>> 0;
@@ -96,10 +113,14 @@ export function fromFiles(index) {
     const { settings, ...rest } = json ?? {}; // an example was prepared with the settings of the page, or with none
     const key = [fileKey(path, json), fileKey(path, rest)].find((each) => known.has(each));
     if (!key) {
-      throw new StudioError({
-        what: "this page has prepared examples only", got: "another input",
-        cure: "choose one of the examples, or run `regard studio` on your own machine",
-      }, 404);
+      throw new StudioError(
+        {
+          what: "this page has prepared examples only",
+          got: "another input",
+          cure: "choose one of the examples, or run `regard studio` on your own machine",
+        },
+        404,
+      );
     }
     return (await ask(`answers/${key}.json`)).json();
   }

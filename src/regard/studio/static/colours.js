@@ -18,14 +18,18 @@ const OVERLAY = [255, 212, 59]; // what lies over pictures, which are grey below
 export function channels(colour) {
   if (Array.isArray(colour)) return colour;
   if (colour.startsWith("#")) return [1, 3, 5].map((place) => parseInt(colour.slice(place, place + 2), 16));
-  return colour.match(/[\d.]+/g).slice(0, 3).map(Number);
+  return colour
+    .match(/[\d.]+/g)
+    .slice(0, 3)
+    .map(Number);
 }
 
 /** The colour of a weight as red, green and blue, 0 to 255. */
 export function weightChannels(value, theme) {
   const stops = STOPS[theme === "dark" ? "dark" : "light"];
   const place = Math.min(1, Math.max(0, Number.isFinite(value) ? value : 0)) * (stops.length - 1);
-  const low = Math.min(Math.floor(place), stops.length - 2), share = place - low;
+  const low = Math.min(Math.floor(place), stops.length - 2),
+    share = place - low;
   const [first, second] = [channels(stops[low]), channels(stops[low + 1])];
   return first.map((part, axis) => Math.round(part + share * (second[axis] - part)));
 }

@@ -5,9 +5,28 @@ import { textOn } from "./colours.js";
 const SVG = "http://www.w3.org/2000/svg";
 const XHTML = "http://www.w3.org/1999/xhtml";
 const XLINK = "http://www.w3.org/1999/xlink";
-const PAINTED = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "stroke-linecap",
-  "stroke-linejoin", "opacity", "font-family", "font-size", "font-weight", "font-style", "text-anchor",
-  "dominant-baseline", "image-rendering", "visibility", "paint-order", "display", "marker-end"];
+const PAINTED = [
+  "fill",
+  "fill-opacity",
+  "stroke",
+  "stroke-width",
+  "stroke-opacity",
+  "stroke-dasharray",
+  "stroke-linecap",
+  "stroke-linejoin",
+  "opacity",
+  "font-family",
+  "font-size",
+  "font-weight",
+  "font-style",
+  "text-anchor",
+  "dominant-baseline",
+  "image-rendering",
+  "visibility",
+  "paint-order",
+  "display",
+  "marker-end",
+];
 const LARGE = 2; // pixels of a PNG for each pixel of the page
 
 /** An element with buttons PNG, SVG and JSON. `name` is a text, or a function that gives it when a button is used. */
@@ -47,7 +66,10 @@ export function saveButtons(name, { picture, json }) {
 
 /** A name of a file: letters of any script, digits and hyphens. */
 export function fileName(name) {
-  const plain = String(name).normalize("NFC").replace(/[^\p{L}\p{M}\p{N}.]+/gu, "-").replace(/^[-.]+|[-.]+$/g, "");
+  const plain = String(name)
+    .normalize("NFC")
+    .replace(/[^\p{L}\p{M}\p{N}.]+/gu, "-")
+    .replace(/^[-.]+|[-.]+$/g, "");
   return plain.slice(0, 80) || "regard";
 }
 
@@ -66,7 +88,8 @@ export function download(name, blob) {
 export async function pngOf(picture) {
   let canvas = picture;
   if (!(picture instanceof HTMLCanvasElement)) {
-    const plain = withColours(picture), { width, height } = sizeOf(plain);
+    const plain = withColours(picture),
+      { width, height } = sizeOf(plain);
     plain.setAttribute("width", width);
     plain.setAttribute("height", height);
     const image = new Image();
@@ -89,8 +112,9 @@ export async function pngOf(picture) {
 /** The text of an SVG file. A canvas becomes a picture inside of one. */
 export function svgText(picture) {
   const svg = picture instanceof HTMLCanvasElement ? wrapped(picture) : withColours(picture);
-  svg.prepend(make("rect", { width: "100%", height: "100%", x: svg.viewBox.baseVal?.x || 0, y: svg.viewBox.baseVal?.y || 0,
-    fill: ground(picture) }));
+  svg.prepend(
+    make("rect", { width: "100%", height: "100%", x: svg.viewBox.baseVal?.x || 0, y: svg.viewBox.baseVal?.y || 0, fill: ground(picture) }),
+  );
   return `<?xml version="1.0" encoding="UTF-8"?>\n${new XMLSerializer().serializeToString(svg)}`;
 }
 
@@ -98,7 +122,8 @@ export function svgText(picture) {
 export function withColours(svg) {
   const apart = !svg.isConnected;
   const shelf = document.createElement("div");
-  if (apart) { // styles are computed for what is on the page alone
+  if (apart) {
+    // styles are computed for what is on the page alone
     shelf.style.cssText = "position:absolute;inset-inline-start:-99999px;top:0";
     document.body.append(shelf);
     shelf.append(svg);
@@ -118,15 +143,18 @@ export function withColours(svg) {
 /** What an element of the page looks like, as SVG: grounds, borders, lines of text, pictures, canvases, SVG inside of it. */
 export function svgOf(element) {
   const area = element.getBoundingClientRect();
-  const width = Math.ceil(Math.max(area.width, element.scrollWidth)), height = Math.ceil(Math.max(area.height, element.scrollHeight));
+  const width = Math.ceil(Math.max(area.width, element.scrollWidth)),
+    height = Math.ceil(Math.max(area.height, element.scrollHeight));
   const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, width, height });
   svg.dataset.ground = ground(element);
   const walk = (node) => {
     if (node.nodeType === Node.TEXT_NODE) return letter(svg, node, area);
     if (node.nodeType !== Node.ELEMENT_NODE) return;
-    const style = getComputedStyle(node), box = node.getBoundingClientRect();
+    const style = getComputedStyle(node),
+      box = node.getBoundingClientRect();
     if (style.display === "none" || style.visibility === "hidden" || node.closest(".regard-hidden")) return;
-    const x = box.left - area.left, y = box.top - area.top;
+    const x = box.left - area.left,
+      y = box.top - area.top;
     if (node instanceof SVGSVGElement) {
       const inner = painted(node);
       if (!inner.getAttribute("viewBox")) inner.setAttribute("viewBox", `0 0 ${box.width} ${box.height}`);
@@ -137,12 +165,27 @@ export function svgOf(element) {
     const filled = !/^rgba\(.*, 0\)$|^transparent$/.test(style.backgroundColor);
     const edge = parseFloat(style.borderTopWidth) && style.borderTopStyle !== "none" ? style.borderTopColor : null;
     if (filled || edge) {
-      svg.append(make("rect", { x, y, width: box.width, height: box.height, rx: parseFloat(style.borderTopLeftRadius) || 0,
-        fill: filled ? style.backgroundColor : "none", ...(edge ? { stroke: edge, "stroke-width": style.borderTopWidth } : {}) }));
+      svg.append(
+        make("rect", {
+          x,
+          y,
+          width: box.width,
+          height: box.height,
+          rx: parseFloat(style.borderTopLeftRadius) || 0,
+          fill: filled ? style.backgroundColor : "none",
+          ...(edge ? { stroke: edge, "stroke-width": style.borderTopWidth } : {}),
+        }),
+      );
     }
     if (node instanceof HTMLCanvasElement || node instanceof HTMLImageElement) {
-      const image = make("image", { x, y, width: box.width, height: box.height, preserveAspectRatio: "none",
-        href: node instanceof HTMLCanvasElement ? node.toDataURL() : node.src });
+      const image = make("image", {
+        x,
+        y,
+        width: box.width,
+        height: box.height,
+        preserveAspectRatio: "none",
+        href: node instanceof HTMLCanvasElement ? node.toDataURL() : node.src,
+      });
       image.style.imageRendering = style.imageRendering;
       svg.append(image);
       return;
@@ -154,22 +197,30 @@ export function svgOf(element) {
 }
 
 function letter(svg, node, area) {
-  const style = getComputedStyle(node.parentElement), range = document.createRange();
+  const style = getComputedStyle(node.parentElement),
+    range = document.createRange();
   for (const match of node.data.matchAll(/\S+/g)) {
     range.setStart(node, match.index);
     range.setEnd(node, match.index + match[0].length);
     const box = range.getBoundingClientRect();
     if (!box.width) continue;
     const size = parseFloat(style.fontSize);
-    const text = make("text", { x: box.left - area.left, y: box.top - area.top + box.height / 2 + 0.35 * size, fill: style.color,
-      "font-family": style.fontFamily, "font-size": style.fontSize, "font-weight": style.fontWeight });
+    const text = make("text", {
+      x: box.left - area.left,
+      y: box.top - area.top + box.height / 2 + 0.35 * size,
+      fill: style.color,
+      "font-family": style.fontFamily,
+      "font-size": style.fontSize,
+      "font-weight": style.fontWeight,
+    });
     text.textContent = match[0];
     svg.append(text);
   }
 }
 
 function painted(node) {
-  const style = getComputedStyle(node), copy = document.createElementNS(SVG, node.localName);
+  const style = getComputedStyle(node),
+    copy = document.createElementNS(SVG, node.localName);
   for (const { name, value } of node.attributes) {
     if (!/^(style|class|tabindex|role|on.*|data-.*)$/.test(name)) {
       if (name === "xlink:href") copy.setAttributeNS(XLINK, name, value);
@@ -191,14 +242,17 @@ function painted(node) {
 }
 
 function wrapped(canvas) {
-  const ratio = window.devicePixelRatio || 1, width = canvas.width / ratio, height = canvas.height / ratio;
+  const ratio = window.devicePixelRatio || 1,
+    width = canvas.width / ratio,
+    height = canvas.height / ratio;
   const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, width, height });
   svg.append(make("image", { href: canvas.toDataURL(), width, height }));
   return svg;
 }
 
 function sizeOf(svg) {
-  const box = svg.viewBox?.baseVal, area = svg.isConnected ? svg.getBoundingClientRect() : { width: 0, height: 0 };
+  const box = svg.viewBox?.baseVal,
+    area = svg.isConnected ? svg.getBoundingClientRect() : { width: 0, height: 0 };
   const own = (name) => (/^[\d.]+$/.test(svg.getAttribute(name) || "") ? Number(svg.getAttribute(name)) : 0);
   return { width: area.width || own("width") || box?.width || 300, height: area.height || own("height") || box?.height || 150 };
 }

@@ -5,7 +5,17 @@ import { el, frame, largest, numbers, told } from "./parts.js";
 export function draw(root, explanation, options) {
   const at = frame(root, explanation, options, { label: `explanation of the kind ${explanation.kind}`, repaint() {} });
   const names = Object.keys(explanation).filter((name) => !["format", "version", "kind", "title"].includes(name));
-  at.stage.append(el("table", {}, el("tbody", {}, ...names.map((name) => el("tr", {}, el("th", { scope: "row", text: name }), el("td", {}, shownValue(explanation[name])))))));
+  at.stage.append(
+    el(
+      "table",
+      {},
+      el(
+        "tbody",
+        {},
+        ...names.map((name) => el("tr", {}, el("th", { scope: "row", text: name }), el("td", {}, shownValue(explanation[name])))),
+      ),
+    ),
+  );
   at.say([`This page has no picture for the kind ${explanation.kind}; these are its fields.`]);
   at.save();
   return at.handle;

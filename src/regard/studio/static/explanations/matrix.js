@@ -147,7 +147,8 @@ export function draw(root, explanation, options) {
     const spot = pointed ?? cursor();
     if (spot) {
       const y = spot.row === null ? -1 : down.indexOf(spot.row), x = spot.column === null ? -1 : across.indexOf(spot.column);
-      const box = [px(x < 0 ? 0 : x), py(y < 0 ? 0 : y), x < 0 ? side * across.length : Math.max(side, 3), y < 0 ? side * down.length : Math.max(side, 3)];
+      const least = Math.max(side, 3);
+      const box = [px(x < 0 ? 0 : x), py(y < 0 ? 0 : y), x < 0 ? side * across.length : least, y < 0 ? side * down.length : least];
       pen.lineWidth = 4;
       pen.strokeStyle = paper;
       pen.strokeRect(...box);
@@ -250,7 +251,8 @@ export function draw(root, explanation, options) {
       pen.fillRect(x, 0, 1, 10);
     }
     end.textContent = told(top().weight);
-    canvas.setAttribute("aria-label", `${height} rows by ${width} columns${several ? `, ${head() < 0 ? "mean of heads" : `head ${head()}`}` : ""}; arrow keys move`);
+    const which = several ? `, ${head() < 0 ? "mean of heads" : `head ${head()}`}` : "";
+    canvas.setAttribute("aria-label", `${height} rows by ${width} columns${which}; arrow keys move`);
   }
 
   /* The address knows zoom and corner; a drag that has not been written yet goes first. */
@@ -353,7 +355,10 @@ export function draw(root, explanation, options) {
     const way = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1], Home: [0, -width], End: [0, width] }[event.key];
     if (way) {
       const { down, across } = geometry, spot = cursor() ?? { row: null, column: null };
-      const next = (places, now, by) => places[Math.min(places.length - 1, Math.max(0, (now === null ? (by > 0 ? -1 : by < 0 ? places.length : 0) : places.indexOf(now)) + by))];
+      const next = (places, now, by) => {
+        const from = now !== null ? places.indexOf(now) : by > 0 ? -1 : by < 0 ? places.length : 0;
+        return places[Math.min(places.length - 1, Math.max(0, from + by))];
+      };
       const to = { row: spot.row, column: spot.column };
       if (way[0] || to.row === null) to.row = next(down, spot.row, way[0]);
       if (way[1] || (to.column === null && canvas.contains(event.target))) to.column = next(across, spot.column, way[1]);
@@ -394,10 +399,12 @@ export function draw(root, explanation, options) {
     const { left, above, fit, down, across } = geometry, side = Math.max(fit, down.length * across.length > 4096 ? 2 : 14), theme = at.theme();
     const ink = colour(at.figure, "r-ink", "#111"), { flat } = matrix(), most = top().weight || 1;
     const [wide, high] = [left + side * across.length, above + side * down.length];
-    const drawn = svg("svg", { viewBox: `0 0 ${wide} ${high}`, width: wide, height: high, "font-family": "system-ui, sans-serif", "font-size": LABEL });
+    const font = { "font-family": "system-ui, sans-serif", "font-size": LABEL };
+    const drawn = svg("svg", { viewBox: `0 0 ${wide} ${high}`, width: wide, height: high, ...font });
     drawn.dataset.ground = colour(at.figure, "r-paper", "#ffffff");
     if (down.length * across.length > 4096) {
-      const image = svg("image", { x: left, y: above, width: wide - left, height: high - above, preserveAspectRatio: "none", href: bitmap.toDataURL() });
+      const room = { x: left, y: above, width: wide - left, height: high - above };
+      const image = svg("image", { ...room, preserveAspectRatio: "none", href: bitmap.toDataURL() });
       image.style.imageRendering = "pixelated";
       drawn.append(image);
     } else {
@@ -408,9 +415,14 @@ export function draw(root, explanation, options) {
       }));
     }
     const every = Math.max(1, Math.ceil((LABEL + 1) / side));
-    down.forEach((row, y) => y % every || drawn.append(svg("text", { x: left - GAP, y: above + side * (y + 0.5) + 4, "text-anchor": "end", fill: ink, text: shown(explanation.rows[row]) })));
-    across.forEach((column, x) => x % every || drawn.append(svg("text", { transform: `translate(${left + side * (x + 0.5) + 4} ${above - GAP}) rotate(-90)`,
-      fill: ink, text: shown(explanation.columns[column]) })));
+    down.forEach((row, y) => {
+      const place = { x: left - GAP, y: above + side * (y + 0.5) + 4, "text-anchor": "end" };
+      if (y % every === 0) drawn.append(svg("text", { ...place, fill: ink, text: shown(explanation.rows[row]) }));
+    });
+    across.forEach((column, x) => {
+      const transform = `translate(${left + side * (x + 0.5) + 4} ${above - GAP}) rotate(-90)`;
+      if (x % every === 0) drawn.append(svg("text", { transform, fill: ink, text: shown(explanation.columns[column]) }));
+    });
     return drawn;
   }
 

@@ -47,14 +47,18 @@ export function rowOf({ shape, flat }, row) {
 
 /** Parts of the first axis, each with the shape of the others. */
 export function slices({ shape, flat }) {
-  const rest = shape.slice(1), size = rest.reduce((product, side) => product * side, 1);
+  const rest = shape.slice(1),
+    size = rest.reduce((product, side) => product * side, 1);
   return Array.from({ length: shape[0] }, (_, place) => ({ shape: rest, flat: flat.subarray(place * size, (place + 1) * size) }));
 }
 
 /** The mean of matrices of one shape. */
 export function mean(matrices) {
   const sum = new Float64Array(matrices[0].flat.length);
-  for (const { flat } of matrices) flat.forEach((value, place) => { sum[place] += value; });
+  for (const { flat } of matrices)
+    flat.forEach((value, place) => {
+      sum[place] += value;
+    });
   return { shape: matrices[0].shape, flat: sum.map((value) => value / matrices.length) };
 }
 
@@ -85,7 +89,11 @@ export function told(value) {
 
 /** A token as a reader sees it: ▁ becomes a space mark, line ends and tabs are drawn. */
 export function shown(token) {
-  const word = String(token).replaceAll("▁", "␣").replaceAll("\n", "⏎").replaceAll("\t", "⇥").replace(/[\p{Cc}]/gu, "�");
+  const word = String(token)
+    .replaceAll("▁", "␣")
+    .replaceAll("\n", "⏎")
+    .replaceAll("\t", "⇥")
+    .replace(/[\p{Cc}]/gu, "�");
   return word.trim() ? word : "␣".repeat(Math.max(1, word.length));
 }
 
@@ -108,8 +116,11 @@ export function whole(text, low, high, otherwise) {
 
 /** A menu with a label. `options` are pairs of a value and what stands for it. */
 export function select(label, options, value, change) {
-  const box = el("select", { "aria-label": label, onchange: () => change(box.value) },
-    ...options.map(([key, text]) => el("option", { value: key, text })));
+  const box = el(
+    "select",
+    { "aria-label": label, onchange: () => change(box.value) },
+    ...options.map(([key, text]) => el("option", { value: key, text })),
+  );
   box.value = value;
   return Object.assign(el("label", { class: "regard-field" }, el("span", { text: label }), box), { input: box });
 }
@@ -117,7 +128,15 @@ export function select(label, options, value, change) {
 /** A slider with a label and its value beside it; `name` says what a value is called. */
 export function slider(label, [low, high, step = 1], value, name, input) {
   const output = el("output", { text: name(value) });
-  const range = el("input", { type: "range", "aria-label": label, min: low, max: high, step, value, oninput: () => input(Number(range.value)) });
+  const range = el("input", {
+    type: "range",
+    "aria-label": label,
+    min: low,
+    max: high,
+    step,
+    value,
+    oninput: () => input(Number(range.value)),
+  });
   const field = el("label", { class: "regard-field regard-slider" }, el("span", { text: label }), range, output);
   const set = (now) => {
     range.value = now;
@@ -138,8 +157,9 @@ export function tick(label, value, change) {
 /** A row of buttons of which one is chosen; arrow keys go from one to the next. `options` are pairs of value and text. */
 export function choice(label, options, value, change) {
   const group = el("div", { class: "regard-choice", role: "radiogroup", "aria-label": label });
-  const buttons = options.map(([key, text]) => el("button", { type: "button", role: "radio", text, data: { value: key },
-    onclick: () => change(key) }));
+  const buttons = options.map(([key, text]) =>
+    el("button", { type: "button", role: "radio", text, data: { value: key }, onclick: () => change(key) }),
+  );
   group.append(...buttons);
   group.addEventListener("keydown", (event) => {
     const way = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
@@ -150,11 +170,12 @@ export function choice(label, options, value, change) {
     next.focus();
     change(next.dataset.value);
   });
-  const set = (now) => buttons.forEach((button) => {
-    const chosen = button.dataset.value === String(now);
-    button.setAttribute("aria-checked", chosen);
-    button.tabIndex = chosen ? 0 : -1;
-  });
+  const set = (now) =>
+    buttons.forEach((button) => {
+      const chosen = button.dataset.value === String(now);
+      button.setAttribute("aria-checked", chosen);
+      button.tabIndex = chosen ? 0 : -1;
+    });
   set(value);
   return Object.assign(group, { set });
 }
@@ -182,10 +203,18 @@ export function frame(root, explanation, options, { label, hint = "", name, repa
   const stage = el("div", { class: "regard-stage" });
   const readout = el("p", { class: "regard-readout", role: "status", "aria-live": "off" });
   const caption = el("figcaption", {}, title ? el("b", { dir: "auto", text: title }) : null);
-  const figure = el("figure", { class: `regard-figure regard-${explanation.kind}`, "aria-label": title ? `${label}: ${title}` : label },
-    caption, bar, stage, readout, hint ? el("p", { class: "regard-hint", text: hint }) : null);
+  const figure = el(
+    "figure",
+    { class: `regard-figure regard-${explanation.kind}`, "aria-label": title ? `${label}: ${title}` : label },
+    caption,
+    bar,
+    stage,
+    readout,
+    hint ? el("p", { class: "regard-hint", text: hint }) : null,
+  );
   root.replaceChildren(figure);
-  let waiting = {}, timer = 0;
+  let waiting = {},
+    timer = 0;
   const write = () => {
     clearTimeout(timer);
     timer = 0;
@@ -194,7 +223,12 @@ export function frame(root, explanation, options, { label, hint = "", name, repa
     if (Object.keys(patch).length) options.setState?.(patch, { replace: true });
   };
   const frameOf = {
-    figure, caption, bar, stage, readout, values,
+    figure,
+    caption,
+    bar,
+    stage,
+    readout,
+    values,
     hint: figure.querySelector(".regard-hint"),
     theme: () => options.theme?.() ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"),
     change(patch, later = false) {
@@ -247,10 +281,20 @@ export function frame(root, explanation, options, { label, hint = "", name, repa
 
 /** A figure that has nothing to show. */
 export function nothing(root, explanation, label) {
-  root.replaceChildren(el("figure", { class: "regard-figure", "aria-label": label },
-    el("figcaption", {}, explanation.title ? el("b", { dir: "auto", text: explanation.title }) : null),
-    el("p", { class: "regard-readout", text: "There is nothing to show." })));
-  return { update() {}, destroy() { root.replaceChildren(); } };
+  root.replaceChildren(
+    el(
+      "figure",
+      { class: "regard-figure", "aria-label": label },
+      el("figcaption", {}, explanation.title ? el("b", { dir: "auto", text: explanation.title }) : null),
+      el("p", { class: "regard-readout", text: "There is nothing to show." }),
+    ),
+  );
+  return {
+    update() {},
+    destroy() {
+      root.replaceChildren();
+    },
+  };
 }
 
 /** Numbers as a table that is made when it is opened, for everybody who cannot use the picture. */
@@ -258,10 +302,24 @@ export function asTable(summary, head, rows) {
   const details = el("details", { class: "regard-numbers" }, el("summary", { text: summary }));
   details.addEventListener("toggle", () => {
     if (!details.open || details.querySelector("table")) return;
-    details.append(el("div", { class: "regard-scroll", tabindex: 0 }, el("table", {},
-      el("thead", {}, el("tr", {}, ...head.map((text) => el("th", { scope: "col", text })))),
-      el("tbody", {}, ...rows().map(([first, ...cells]) => el("tr", {}, el("th", { scope: "row", text: first }),
-        ...cells.map((text) => el("td", { text }))))))));
+    details.append(
+      el(
+        "div",
+        { class: "regard-scroll", tabindex: 0 },
+        el(
+          "table",
+          {},
+          el("thead", {}, el("tr", {}, ...head.map((text) => el("th", { scope: "col", text })))),
+          el(
+            "tbody",
+            {},
+            ...rows().map(([first, ...cells]) =>
+              el("tr", {}, el("th", { scope: "row", text: first }), ...cells.map((text) => el("td", { text }))),
+            ),
+          ),
+        ),
+      ),
+    );
   });
   return details;
 }

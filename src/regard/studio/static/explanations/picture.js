@@ -43,7 +43,8 @@ export function paint(canvas, source, scale, [left, top, width, height] = [0, 0,
 /** Lays shares from 0 to 1 over a box of a picture, cell by cell or smoothed. */
 export function overlay(pen, shares, [rows, columns], { x, y, width, height }, smooth = false) {
   if (smooth) {
-    const small = el("canvas", { width: columns, height: rows }), fine = small.getContext("2d");
+    const small = el("canvas", { width: columns, height: rows }),
+      fine = small.getContext("2d");
     shares.forEach((share, n) => {
       fine.fillStyle = overlayColour(share);
       fine.fillRect(n % columns, Math.floor(n / columns), 1, 1);
@@ -63,7 +64,10 @@ export function overlay(pen, shares, [rows, columns], { x, y, width, height }, s
 
 /** A ring around a place that can be seen on any ground. */
 export function ring(pen, x, y, radius = 7) {
-  for (const [colour, width] of [["#000000", 5], ["#ffffff", 2]]) {
+  for (const [colour, width] of [
+    ["#000000", 5],
+    ["#ffffff", 2],
+  ]) {
     pen.strokeStyle = colour;
     pen.lineWidth = width;
     pen.beginPath();

@@ -30,7 +30,12 @@ export function bars({ pick, edit }) {
   function vectorCell(name, j, vector, editable) {
     if (!editable) {
       const cell = make("td", { class: "vector" });
-      return { cell, set(next) { cell.textContent = next.length > 2 ? "…" : next.map((x) => plain(x, 2).replace(/\.?0+$/, "")).join(", "); } };
+      return {
+        cell,
+        set(next) {
+          cell.textContent = next.length > 2 ? "…" : next.map((x) => plain(x, 2).replace(/\.?0+$/, "")).join(", ");
+        },
+      };
     }
     const inputs = vector.map((_, axis) => {
       const label = `${name === "keys" ? "key" : "value"} ${j + 1}, number ${axis + 1}`;
@@ -55,7 +60,13 @@ export function bars({ pick, edit }) {
     titles.unshift("");
     head.replaceChildren(...titles.map((text) => make("th", { scope: "col", text })));
     rows = problem.keys.map((key, j) => {
-      const name = make("button", { type: "button", class: "rowname", text: String(j + 1), onclick: () => pick(j), "aria-label": `show the formula of key ${j + 1}` });
+      const name = make("button", {
+        type: "button",
+        class: "rowname",
+        text: String(j + 1),
+        onclick: () => pick(j),
+        "aria-label": `show the formula of key ${j + 1}`,
+      });
       const keyCell = vectorCell("keys", j, key, edit && !problem.drawn);
       const valueCell = vectorCell("values", j, problem.values[j], edit && !problem.drawn);
       const score = make("td", { class: "score" });
@@ -67,7 +78,14 @@ export function bars({ pick, edit }) {
       const row = make("tr", {}, make("td", {}, name), ...cells);
       return { row, keyCell, valueCell, score, weight, share, others, name };
     });
-    const footer = make("tr", { class: "sum" }, make("td", { colspan: narrow ? "2" : "4", text: "context" }), make("td"), ...(withDraws ? [make("td")] : []), ...columns.map(() => make("td")));
+    const footer = make(
+      "tr",
+      { class: "sum" },
+      make("td", { colspan: narrow ? "2" : "4", text: "context" }),
+      make("td"),
+      ...(withDraws ? [make("td")] : []),
+      ...columns.map(() => make("td")),
+    );
     body.replaceChildren(...rows.map(({ row }) => row), footer);
   }
 
@@ -92,10 +110,16 @@ export function bars({ pick, edit }) {
       });
       const cells = [...body.lastElementChild.children].slice(1);
       const drawnMean = withDraws
-        ? [problem.values[0].map((_, d) => result.drawn.counts.reduce((sum, n, j) => sum + (n / problem.samples) * problem.values[j][d], 0))]
+        ? [
+            problem.values[0].map((_, d) =>
+              result.drawn.counts.reduce((sum, n, j) => sum + (n / problem.samples) * problem.values[j][d], 0),
+            ),
+          ]
         : [];
       const contexts = [result.context, ...drawnMean, ...columns.map((column) => column.result.context)];
-      contexts.forEach((context, i) => { cells[i].textContent = problem.drawn ? "" : context.map((x) => plain(x)).join(", "); });
+      contexts.forEach((context, i) => {
+        cells[i].textContent = problem.drawn ? "" : context.map((x) => plain(x)).join(", ");
+      });
     },
   };
 }

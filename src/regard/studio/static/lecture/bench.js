@@ -29,6 +29,7 @@ export function bench({ state, change, shown, python = true, announce = () => {}
     return parts;
   });
   const note = make("p", { class: "note", role: "status" });
+  const temper = make("p", { class: "temper", role: "status" });
   const code = make("code");
   const edits = make("div", { class: "edits" }, button("Add a key", addKey), button("Take the last key away", dropKey));
   const panel = controls({ shown, set });
@@ -67,9 +68,9 @@ export function bench({ state, change, shown, python = true, announce = () => {}
     views = line
       ? [plane({ title: "keys along the line, values upwards", axes: ["key", "value"], area, move, pick })]
       : [
-        plane({ title: "keys and query", axes: ["keys and query", ""], area, move, pick }),
-        plane({ title: "values and context", axes: ["values and context", ""], area: full.valueArea.split(",").map(Number), move, pick }),
-      ];
+          plane({ title: "keys and query", axes: ["keys and query", ""], area, move, pick }),
+          plane({ title: "values and context", axes: ["values and context", ""], area: full.valueArea.split(",").map(Number), move, pick }),
+        ];
     planes.replaceChildren(...views.map((view) => view.element));
   }
 
@@ -94,13 +95,33 @@ export function bench({ state, change, shown, python = true, announce = () => {}
   function drawLine(problem, result, picked) {
     const [low, high] = full.area.split(",").map(Number);
     const points = problem.keys.map((key, j) => ({
-      name: `k${j}`, kind: "key", label: String(j + 1), at: [key[0], problem.values[j][0]], weight: result.weights[j], masked: !result.allowed[j],
-      picked: j === picked, text: pointText("key and value", j, [key[0], problem.values[j][0]], result.weights[j], !result.allowed[j]),
+      name: `k${j}`,
+      kind: "key",
+      label: String(j + 1),
+      at: [key[0], problem.values[j][0]],
+      weight: result.weights[j],
+      masked: !result.allowed[j],
+      picked: j === picked,
+      text: pointText("key and value", j, [key[0], problem.values[j][0]], result.weights[j], !result.allowed[j]),
     }));
     const [x0, , bottom] = full.area.split(",").map(Number);
     const base = bottom;
-    points.push({ name: "q", kind: "query", label: "query", at: [problem.query[0], base], only: "x", text: `query at ${numbers(problem.query)}; the arrow keys move it` });
-    points.push({ name: "c", kind: "context", label: `context ${plain(result.context[0], 2)}`, at: [problem.query[0], result.context[0]], fixed: true, text: `context ${plain(result.context[0])}` });
+    points.push({
+      name: "q",
+      kind: "query",
+      label: "query",
+      at: [problem.query[0], base],
+      only: "x",
+      text: `query at ${numbers(problem.query)}; the arrow keys move it`,
+    });
+    points.push({
+      name: "c",
+      kind: "context",
+      label: `context ${plain(result.context[0], 2)}`,
+      at: [problem.query[0], result.context[0]],
+      fixed: true,
+      text: `context ${plain(result.context[0])}`,
+    });
     const context = [problem.query[0], result.context[0]];
     const lines = problem.keys.map((key, j) => ({ from: context, to: [key[0], problem.values[j][0]], weight: result.weights[j] }));
     lines.push({ from: [problem.query[0], base], to: context, weight: 0.08, kind: "plumb" });
@@ -112,15 +133,34 @@ export function bench({ state, change, shown, python = true, announce = () => {}
   function drawPlanes(problem, result, picked) {
     const { keys, values, query } = problem;
     const keyPoints = keys.map((at, j) => ({
-      name: `k${j}`, kind: "key", label: `k${j + 1}`, at, weight: result.weights[j], masked: !result.allowed[j], picked: j === picked,
+      name: `k${j}`,
+      kind: "key",
+      label: `k${j + 1}`,
+      at,
+      weight: result.weights[j],
+      masked: !result.allowed[j],
+      picked: j === picked,
       text: pointText("key", j, at, result.weights[j], !result.allowed[j]),
     }));
     keyPoints.push({ name: "q", kind: "query", label: "query", at: query, text: `query at ${numbers(query)}; the arrow keys move it` });
     const valuePoints = values.map((at, j) => ({
-      name: `v${j}`, kind: "key", label: `v${j + 1}`, at, weight: result.weights[j], masked: !result.allowed[j], picked: j === picked,
+      name: `v${j}`,
+      kind: "key",
+      label: `v${j + 1}`,
+      at,
+      weight: result.weights[j],
+      masked: !result.allowed[j],
+      picked: j === picked,
       text: pointText("value", j, at, result.weights[j], !result.allowed[j]),
     }));
-    valuePoints.push({ name: "c", kind: "context", label: "context", at: result.context, fixed: true, text: `context at ${numbers(result.context)}` });
+    valuePoints.push({
+      name: "c",
+      kind: "context",
+      label: "context",
+      at: result.context,
+      fixed: true,
+      text: `context at ${numbers(result.context)}`,
+    });
     views[0].draw({ points: keyPoints, lines: keys.map((at, j) => ({ from: query, to: at, weight: result.weights[j] })) });
     views[1].draw({ points: valuePoints, lines: values.map((at, j) => ({ from: result.context, to: at, weight: result.weights[j] })) });
   }
@@ -137,7 +177,11 @@ export function bench({ state, change, shown, python = true, announce = () => {}
       });
     });
   }
-  const predicted = ({ query, align }, { allowed, scores }) => centre(allowed.map((open, j) => open && scores[j] !== -Infinity), centreShare(query, align));
+  const predicted = ({ query, align }, { allowed, scores }) =>
+    centre(
+      allowed.map((open, j) => open && scores[j] !== -Infinity),
+      centreShare(query, align),
+    );
 
   function draw() {
     full = resolve(given);
@@ -165,16 +209,36 @@ export function bench({ state, change, shown, python = true, announce = () => {}
     note.textContent = empty
       ? "No key may be looked at, so all weights and the context are zero."
       : `The weights add up to ${plain(total)}${problem.align.name === "local_predictive" ? `; the predicted centre is at key ${plain(predicted(problem, result) + 1, 2)}` : ""}.${problem.drawn ? "" : ` Context: ${numbers3(result.context)}.`}`;
+    const hot = panel.shows("temperature");
+    temper.hidden = !hot || empty;
+    if (hot) temper.textContent = temperatureLine(result);
     element.dataset.result = JSON.stringify({ ...result, scores: result.scores.map(String), drawn: undefined });
     if (code.closest("details")?.open) code.textContent = pythonLines(problem);
     return problem;
   }
+  /** What the temperature has done to the largest weight. */
+  function temperatureLine(result) {
+    const most = ({ weights }) => plain(Math.max(...weights)),
+      told = "A temperature below 1 makes the weights sharper, one above 1 more even.";
+    if (Number(full.temperature) === 1) return `${told} The largest weight is ${most(result)}.`;
+    const before = most(solve(read({ ...full, temperature: "1" })));
+    return `${told} The largest weight was ${before} with T = 1, and is ${most(result)} with T = ${full.temperature}.`;
+  }
   const numbers3 = (xs) => xs.map((x) => plain(x)).join(", ");
   const best = (weights) => weights.reduce((top, w, j) => (w > weights[top] ? j : top), 0);
 
-  const details = make("details", { class: "python", ontoggle: () => { code.textContent = pythonLines(read(full)); } },
-    make("summary", { text: "The same in Python" }), make("pre", {}, code));
-  element.append(panel.element, planes, table.element, note, formula, panel.further);
+  const details = make(
+    "details",
+    {
+      class: "python",
+      ontoggle: () => {
+        code.textContent = pythonLines(read(full));
+      },
+    },
+    make("summary", { text: "The same in Python" }),
+    make("pre", {}, code),
+  );
+  element.append(panel.element, temper, planes, table.element, note, formula, panel.further);
   if (!shown) element.append(edits);
   if (python) element.append(details);
   draw();

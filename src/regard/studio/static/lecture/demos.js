@@ -32,11 +32,18 @@ const START = [0, 0.9, 0.1, 0, 0, 0, 0, 0];
 export function addressing(root, { state, change, announce, theme }) {
   const now = { gate: 1, shift: 0, sharpness: 1 };
   const read = (given) => {
-    for (const [key, otherwise] of [["gate", 1], ["shift", 0], ["sharpness", 1]]) now[key] = given[key] === undefined || !Number.isFinite(Number(given[key])) ? otherwise : Number(given[key]);
+    for (const [key, otherwise] of [
+      ["gate", 1],
+      ["shift", 0],
+      ["sharpness", 1],
+    ])
+      now[key] = given[key] === undefined || !Number.isFinite(Number(given[key])) ? otherwise : Number(given[key]);
   };
   read(state);
   let previous = START;
-  const [before, content, mixed, moved, sharp] = ["weights before", "by content", "mixed by the gate", "moved", "sharpened"].map((label) => strip(label, 8));
+  const [before, content, mixed, moved, sharp] = ["weights before", "by content", "mixed by the gate", "moved", "sharpened"].map((label) =>
+    strip(label, 8),
+  );
   const shares = () => {
     const x = Math.max(-1, Math.min(1, now.shift));
     return [Math.max(0, -x), 1 - Math.abs(x), Math.max(0, x)];
@@ -52,13 +59,18 @@ export function addressing(root, { state, change, announce, theme }) {
     moved.set(w2);
     sharp.set(last);
   }
-  const controls = [["gate", "gate g (0: go on, 1: by content)", 0, 1, 0.05], ["shift", "shift (−1: back, 1: on)", -1, 1, 0.05], ["sharpness", "sharpness γ", 1, 20, 0.5]].map(([key, label, low, high, step]) =>
+  const controls = [
+    ["gate", "gate g (0: go on, 1: by content)", 0, 1, 0.05],
+    ["shift", "shift (−1: back, 1: on)", -1, 1, 0.05],
+    ["sharpness", "sharpness γ", 1, 20, 0.5],
+  ].map(([key, label, low, high, step]) =>
     slider(label, { low, high, step }, now[key], (value) => {
       now[key] = Number(value);
       control(key).set(value);
       draw();
       change({ [key]: value });
-    }));
+    }),
+  );
   const control = (key) => controls[["gate", "shift", "sharpness"].indexOf(key)];
   const next = button("Next time step", () => {
     previous = last;
@@ -69,7 +81,11 @@ export function addressing(root, { state, change, announce, theme }) {
     previous = START;
     draw();
   });
-  root.append(make("div", { class: "controls" }, ...controls.map(({ box }) => box)), make("div", { class: "strips" }, ...[before, content, mixed, moved, sharp].map(({ box }) => box)), make("div", { class: "controls" }, next, again));
+  root.append(
+    make("div", { class: "controls" }, ...controls.map(({ box }) => box)),
+    make("div", { class: "strips" }, ...[before, content, mixed, moved, sharp].map(({ box }) => box)),
+    make("div", { class: "controls" }, next, again),
+  );
   draw();
   root.append(make("h3", { text: "The tape of a trained machine that copies" }));
   const below = make("div");
@@ -93,19 +109,49 @@ const PLACES = 40;
 /** The sinusoids as a picture, and the product of two places by their distance. */
 export function positions(root, { state, change }) {
   const table = Array.from({ length: PLACES }, (_, place) => sinusoid(place, WIDTH));
-  const picture = shape("svg", { viewBox: `0 0 ${PLACES * 12} ${WIDTH * 6}`, class: "sinusoids", role: "img", "aria-label": `${WIDTH} numbers of ${PLACES} positions: fast waves at the top, slow ones at the bottom` });
-  table.forEach((row, place) => row.forEach((x, i) => {
-    picture.append(shape("rect", { x: place * 12, y: i * 6, width: 12, height: 6, class: x < 0 ? "below" : "above", "fill-opacity": Math.abs(x).toFixed(2) }));
-  }));
+  const picture = shape("svg", {
+    viewBox: `0 0 ${PLACES * 12} ${WIDTH * 6}`,
+    class: "sinusoids",
+    role: "img",
+    "aria-label": `${WIDTH} numbers of ${PLACES} positions: fast waves at the top, slow ones at the bottom`,
+  });
+  table.forEach((row, place) =>
+    row.forEach((x, i) => {
+      picture.append(
+        shape("rect", {
+          x: place * 12,
+          y: i * 6,
+          width: 12,
+          height: 6,
+          class: x < 0 ? "below" : "above",
+          "fill-opacity": Math.abs(x).toFixed(2),
+        }),
+      );
+    }),
+  );
   const marks = ["with", "without"].map((kind) => shape("rect", { y: 0, width: 12, height: WIDTH * 6, class: `placemark ${kind}` }));
   picture.append(...marks);
   const note = make("p", { class: "note", "aria-live": "polite" });
   const at = { first: 5, apart: 4 };
-  const wave = shape("svg", { viewBox: "0 0 480 120", class: "chart", role: "img", "aria-label": "product of two positions by their distance" });
+  const wave = shape("svg", {
+    viewBox: "0 0 480 120",
+    class: "chart",
+    role: "img",
+    "aria-label": "product of two positions by their distance",
+  });
   const products = Array.from({ length: PLACES }, (_, apart) => table[0].reduce((total, x, i) => total + x * table[apart][i], 0));
-  wave.append(shape("path", { class: "curve", d: products.map((x, i) => `${i ? "L" : "M"}${i * 12 + 6},${(100 - (x / (WIDTH / 2)) * 85).toFixed(1)}`).join("") }));
+  wave.append(
+    shape("path", {
+      class: "curve",
+      d: products.map((x, i) => `${i ? "L" : "M"}${i * 12 + 6},${(100 - (x / (WIDTH / 2)) * 85).toFixed(1)}`).join(""),
+    }),
+  );
   const dot = shape("circle", { r: 5, class: "dot" });
-  wave.append(dot, shape("text", { x: 6, y: 116, class: "tick", text: "distance 0" }), shape("text", { x: 474, y: 116, "text-anchor": "end", class: "tick", text: `distance ${PLACES - 1}` }));
+  wave.append(
+    dot,
+    shape("text", { x: 6, y: 116, class: "tick", text: "distance 0" }),
+    shape("text", { x: 474, y: 116, "text-anchor": "end", class: "tick", text: `distance ${PLACES - 1}` }),
+  );
   function draw() {
     const second = Math.min(PLACES - 1, at.first + at.apart);
     marks[0].setAttribute("x", at.first * 12);
@@ -117,16 +163,24 @@ export function positions(root, { state, change }) {
     note.textContent = `PE(${at.first}) · PE(${second}) = ${plain(product)}: the places are ${apart} apart.`;
     note.dataset.value = String(product);
   }
-  const controls = [["first", "first place", 0, 30], ["apart", "distance", 0, 9]].map(([key, label, low, high]) => slider(label, { low, high, step: 1 }, at[key], (value) => {
-    at[key] = Math.round(Number(value));
-    controls.find(([name]) => name === key)[1].set(value);
-    draw();
-    change({ [key]: value });
-  })).map((each, i) => [["first", "apart"][i], each]);
+  const controls = [
+    ["first", "first place", 0, 30],
+    ["apart", "distance", 0, 9],
+  ]
+    .map(([key, label, low, high]) =>
+      slider(label, { low, high, step: 1 }, at[key], (value) => {
+        at[key] = Math.round(Number(value));
+        controls.find(([name]) => name === key)[1].set(value);
+        draw();
+        change({ [key]: value });
+      }),
+    )
+    .map((each, i) => [["first", "apart"][i], each]);
   const take = (given) => {
     for (const [key, each] of controls) {
       const x = Number(given[key]);
-      at[key] = given[key] !== undefined && Number.isInteger(x) && x >= 0 && x <= (key === "first" ? 30 : 9) ? x : { first: 5, apart: 4 }[key];
+      at[key] =
+        given[key] !== undefined && Number.isInteger(x) && x >= 0 && x <= (key === "first" ? 30 : 9) ? x : { first: 5, apart: 4 }[key];
       each.set(String(at[key]));
     }
     draw();
@@ -153,8 +207,13 @@ export function headGrid(root, { state, change, announce, theme }) {
     const mine = turn;
     const [layer, head] = place();
     const whole = content.explanations[layer];
-    const one = { ...whole, weights: { shape: whole.weights.shape.slice(1), values: whole.weights.values[head] ?? whole.weights.values[0] }, title: `${whole.layer}, head ${head}` };
-    for (const each of grid.querySelectorAll("button")) each.setAttribute("aria-pressed", String(each.dataset.place === `${layer}.${head}`));
+    const one = {
+      ...whole,
+      weights: { shape: whole.weights.shape.slice(1), values: whole.weights.values[head] ?? whole.weights.values[0] },
+      title: `${whole.layer}, head ${head}`,
+    };
+    for (const each of grid.querySelectorAll("button"))
+      each.setAttribute("aria-pressed", String(each.dataset.place === `${layer}.${head}`));
     const { drawExplanation } = await import("../explanations/index.js");
     if (gone || mine !== turn) return;
     drawn?.destroy();
@@ -173,13 +232,29 @@ export function headGrid(root, { state, change, announce, theme }) {
       each.weights.values.forEach((rows, head) => {
         const [high, wide] = [rows.length, rows[0].length];
         const square = shape("svg", { viewBox: `0 0 ${wide * 6} ${high * 6}`, "aria-hidden": "true" });
-        rows.forEach((row_, i) => row_.forEach((w, j) => square.append(shape("rect", { x: j * 6, y: i * 6, width: 6, height: 6, class: "cell", "fill-opacity": w.toFixed(3) }))));
+        rows.forEach((row_, i) =>
+          row_.forEach((w, j) =>
+            square.append(shape("rect", { x: j * 6, y: i * 6, width: 6, height: 6, class: "cell", "fill-opacity": w.toFixed(3) })),
+          ),
+        );
         const best = Math.max(...rows.flat());
-        row.append(make("button", { type: "button", class: "head", "data-place": `${layer}.${head}`, "aria-label": `layer ${layer}, head ${head}, largest weight ${plain(best, 2)}`, onclick() {
-          own = { ...own, layer: String(layer), head: String(head) };
-          change({ layer: String(layer), head: String(head) });
-          show();
-        } }, square));
+        row.append(
+          make(
+            "button",
+            {
+              type: "button",
+              class: "head",
+              "data-place": `${layer}.${head}`,
+              "aria-label": `layer ${layer}, head ${head}, largest weight ${plain(best, 2)}`,
+              onclick() {
+                own = { ...own, layer: String(layer), head: String(head) };
+                change({ layer: String(layer), head: String(head) });
+                show();
+              },
+            },
+            square,
+          ),
+        );
       });
       grid.append(row);
     });

@@ -34,8 +34,16 @@ export function choice(label, options, value, onchange) {
   for (const [key, text] of Object.entries(options)) select.append(make("option", { value: key, text }));
   select.value = value;
   const box = make("div", { class: "control" }, make("label", { for: id, text: label }), select);
-  const refuse = (values) => { for (const option of select.options) option.disabled = values.includes(option.value); };
-  return { box, set: (to) => { select.value = to; }, refuse };
+  const refuse = (values) => {
+    for (const option of select.options) option.disabled = values.includes(option.value);
+  };
+  return {
+    box,
+    set: (to) => {
+      select.value = to;
+    },
+    refuse,
+  };
 }
 
 /** A slider with a number beside it. `scale` "log" makes equal steps equal factors. */
@@ -44,7 +52,13 @@ export function slider(label, { low, high, step, scale }, value, oninput) {
   const to = (x) => (scale === "log" ? Math.log10(x) : x);
   const from = (x) => (scale === "log" ? Number((10 ** x).toPrecision(2)) : x);
   const range = make("input", { type: "range", id, min: to(low), max: to(high), step: scale === "log" ? 0.01 : step });
-  const exact = make("input", { type: "number", min: low, max: high, step: scale === "log" ? "any" : step, "aria-label": `${label}, as a number` });
+  const exact = make("input", {
+    type: "number",
+    min: low,
+    max: high,
+    step: scale === "log" ? "any" : step,
+    "aria-label": `${label}, as a number`,
+  });
   const set = (x) => {
     if (document.activeElement !== exact) exact.value = x;
     range.value = to(Number(x));
@@ -65,14 +79,24 @@ export function field(label, value, oninput) {
   const input = make("input", { type: "text", id, spellcheck: "false", autocomplete: "off", oninput: () => oninput(input.value) });
   input.value = value;
   const box = make("div", { class: "control" }, make("label", { for: id, text: label }), input);
-  return { box, set: (to) => { if (document.activeElement !== input) input.value = to; } };
+  return {
+    box,
+    set: (to) => {
+      if (document.activeElement !== input) input.value = to;
+    },
+  };
 }
 
 export function check(label, on, onchange) {
   const id = fresh("check");
   const box = make("input", { type: "checkbox", id, onchange: () => onchange(box.checked) });
   box.checked = on;
-  return { box: make("div", { class: "control tick" }, box, make("label", { for: id, text: label })), set: (to) => { box.checked = to; } };
+  return {
+    box: make("div", { class: "control tick" }, box, make("label", { for: id, text: label })),
+    set: (to) => {
+      box.checked = to;
+    },
+  };
 }
 
 export const button = (label, onclick, attributes = {}) => make("button", { type: "button", text: label, onclick, ...attributes });

@@ -3,13 +3,62 @@
 
 const SPACE = "http://www.w3.org/1998/Math/MathML";
 const SIGNS = {
-  alpha: "α", beta: "β", gamma: "γ", lambda: "λ", mu: "μ", pi: "π", rho: "ρ", sigma: "σ", tau: "τ", theta: "θ", phi: "φ", epsilon: "ε",
+  alpha: "α",
+  beta: "β",
+  gamma: "γ",
+  lambda: "λ",
+  mu: "μ",
+  pi: "π",
+  rho: "ρ",
+  sigma: "σ",
+  tau: "τ",
+  theta: "θ",
+  phi: "φ",
+  epsilon: "ε",
 };
 const OPERATORS = {
-  cdot: "·", times: "×", top: "⊤", to: "→", in: "∈", le: "≤", ge: "≥", ne: "≠", approx: "≈", sim: "∼", infty: "∞", circ: "∘", ldots: "…",
-  sum: "∑", prod: "∏", lvert: "|", rvert: "|", lVert: "‖", rVert: "‖", mid: "|", propto: "∝", odot: "⊙", partial: "∂", nabla: "∇", prime: "′",
+  cdot: "·",
+  times: "×",
+  top: "⊤",
+  to: "→",
+  in: "∈",
+  le: "≤",
+  ge: "≥",
+  ne: "≠",
+  approx: "≈",
+  sim: "∼",
+  infty: "∞",
+  circ: "∘",
+  ldots: "…",
+  sum: "∑",
+  prod: "∏",
+  lvert: "|",
+  rvert: "|",
+  lVert: "‖",
+  rVert: "‖",
+  mid: "|",
+  propto: "∝",
+  odot: "⊙",
+  partial: "∂",
+  nabla: "∇",
+  prime: "′",
 };
-const NAMES = new Set(["exp", "log", "tanh", "softmax", "max", "min", "argmax", "sin", "cos", "cosine", "ReLU", "LeakyReLU", "softplus", "MLP"]);
+const NAMES = new Set([
+  "exp",
+  "log",
+  "tanh",
+  "softmax",
+  "max",
+  "min",
+  "argmax",
+  "sin",
+  "cos",
+  "cosine",
+  "ReLU",
+  "LeakyReLU",
+  "softplus",
+  "MLP",
+]);
 const ACCENTS = { bar: "¯", tilde: "˜", hat: "^", vec: "→" };
 
 function element(name, ...children) {

@@ -7,7 +7,8 @@ const WIDE = 400;
 const HIGH = 340;
 const EDGE = 30;
 
-const STARS = { // half a side of a mark, as a path around 0, 0
+const STARS = {
+  // half a side of a mark, as a path around 0, 0
   key: "M-6,0A6,6 0 1,0 6,0A6,6 0 1,0 -6,0",
   query: "M0,-9L9,0L0,9L-9,0Z",
   context: "M-8,-8H8V8H-8Z",
@@ -56,14 +57,18 @@ export function plane({ title, axes, area, move, pick }) {
   }
 
   const within = ([x, y]) => [Math.min(right, Math.max(left, x)), Math.min(top, Math.max(bottom, y))];
-  const rounded = (xy) => within(xy).map((x, i) => {
-    const fine = ticks(...(i === 0 ? [left, right] : [bottom, top]))[1] / 100;
-    return Number((Math.round(x / fine) * fine).toFixed(6));
-  });
+  const rounded = (xy) =>
+    within(xy).map((x, i) => {
+      const fine = ticks(...(i === 0 ? [left, right] : [bottom, top]))[1] / 100;
+      return Number((Math.round(x / fine) * fine).toFixed(6));
+    });
   function pointed(event) {
     const frame = element.getScreenCTM().inverse();
     const spot = new DOMPoint(event.clientX, event.clientY).matrixTransform(frame);
-    return [left + ((spot.x - EDGE) / (WIDE - 2 * EDGE)) * (right - left), bottom + ((HIGH - EDGE - spot.y) / (HIGH - 2 * EDGE)) * (top - bottom)];
+    return [
+      left + ((spot.x - EDGE) / (WIDE - 2 * EDGE)) * (right - left),
+      bottom + ((HIGH - EDGE - spot.y) / (HIGH - 2 * EDGE)) * (top - bottom),
+    ];
   }
   const moved = (name, xy) => {
     const { only, at } = places.get(name);
@@ -76,7 +81,14 @@ export function plane({ title, axes, area, move, pick }) {
     const mark = shape("path", { d: STARS[point.kind] });
     const halo = shape("circle", { class: "halo" });
     const label = shape("text", { class: "pointname", text: point.label });
-    const node = shape("g", { class: `point ${point.kind}`, "data-name": point.name }, halo, shape("circle", { class: "reach", r: 16 }), mark, label);
+    const node = shape(
+      "g",
+      { class: `point ${point.kind}`, "data-name": point.name },
+      halo,
+      shape("circle", { class: "reach", r: 16 }),
+      mark,
+      label,
+    );
     if (!point.fixed) {
       node.setAttribute("tabindex", "0");
       node.setAttribute("role", "button");
@@ -95,7 +107,10 @@ export function plane({ title, axes, area, move, pick }) {
         const at = pointed(event);
         moved(point.name, [at[0] + held.shift[0], at[1] + held.shift[1]]);
       });
-      for (const end of ["pointerup", "pointercancel", "lostpointercapture"]) node.addEventListener(end, () => { held = null; });
+      for (const end of ["pointerup", "pointercancel", "lostpointercapture"])
+        node.addEventListener(end, () => {
+          held = null;
+        });
       node.addEventListener("keydown", (event) => {
         const way = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key];
         if (event.key === "Enter" || event.key === " ") pick?.(point.name);
@@ -154,15 +169,24 @@ export function plane({ title, axes, area, move, pick }) {
         places.delete(name);
       }
       points.forEach(drawPoint);
-      const drawn = lines.filter(({ weight }) => Math.abs(weight) > 0.002).map(({ from, to, weight, kind = "" }) => {
-        const [[x1, y1], [x2, y2]] = [within(from), within(to)];
-        return shape("line", {
-          x1: toX(x1).toFixed(2), y1: toY(y1).toFixed(2), x2: toX(x2).toFixed(2), y2: toY(y2).toFixed(2), class: `tie ${kind}`,
-          "stroke-width": (0.6 + 6 * Math.min(1, Math.abs(weight))).toFixed(2), "stroke-opacity": (0.25 + 0.6 * Math.min(1, Math.abs(weight))).toFixed(3),
+      const drawn = lines
+        .filter(({ weight }) => Math.abs(weight) > 0.002)
+        .map(({ from, to, weight, kind = "" }) => {
+          const [[x1, y1], [x2, y2]] = [within(from), within(to)];
+          return shape("line", {
+            x1: toX(x1).toFixed(2),
+            y1: toY(y1).toFixed(2),
+            x2: toX(x2).toFixed(2),
+            y2: toY(y2).toFixed(2),
+            class: `tie ${kind}`,
+            "stroke-width": (0.6 + 6 * Math.min(1, Math.abs(weight))).toFixed(2),
+            "stroke-opacity": (0.25 + 0.6 * Math.min(1, Math.abs(weight))).toFixed(3),
+          });
         });
-      });
       for (const { at, kind } of curves) {
-        const d = at.map(([x, y], i) => `${i ? "L" : "M"}${toX(x).toFixed(1)},${toY(Math.min(top, Math.max(bottom, y))).toFixed(1)}`).join("");
+        const d = at
+          .map(([x, y], i) => `${i ? "L" : "M"}${toX(x).toFixed(1)},${toY(Math.min(top, Math.max(bottom, y))).toFixed(1)}`)
+          .join("");
         drawn.unshift(shape("path", { d, class: `curve ${kind ?? ""}` }));
       }
       under.replaceChildren(...drawn);

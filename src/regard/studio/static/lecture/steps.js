@@ -6,7 +6,9 @@ import { addressing, headGrid, positions } from "./demos.js";
 
 export const STEPS = [
   {
-    id: "why", title: "Why attention?", source: "Bahdanau, Cho & Bengio 2015",
+    id: "why",
+    title: "Why attention?",
+    source: "Bahdanau, Cho & Bengio 2015",
     sentences: [
       "A translator that writes “clés” should look at “keys”, and not at the whole sentence at once.",
       "Attention gives each word of the output its own mixture of the input: a weight for each input word, and the sum of the words times their weights.",
@@ -16,7 +18,9 @@ export const STEPS = [
     view: explanationView("translation"),
   },
   {
-    id: "bottleneck", title: "The bottleneck of sequence to sequence", source: "Cho et al. 2014; Sutskever, Vinyals & Le 2014",
+    id: "bottleneck",
+    title: "The bottleneck of sequence to sequence",
+    source: "Cho et al. 2014; Sutskever, Vinyals & Le 2014",
     sentences: [
       "Without attention, the encoder must put a sentence of any length into one vector v of a fixed width, and the decoder sees nothing else.",
       "The longer the sentence, the more is lost: two models that differ in attention alone were trained side by side, with the same number of updates.",
@@ -26,7 +30,9 @@ export const STEPS = [
     view: bleuByLength,
   },
   {
-    id: "lookup", title: "A dictionary that always answers", source: "key, value and query",
+    id: "lookup",
+    title: "A dictionary that always answers",
+    source: "key, value and query",
     sentences: [
       "A dictionary gives the value of the key that equals the query; attention mixes the values of all keys, the near ones more.",
       "Boxes of volume 300 and 400 cost 30 and 40: with weights by the inverse distance, one of 360 costs 36.",
@@ -36,7 +42,9 @@ export const STEPS = [
     view: benchView("lookup", ["score"]),
   },
   {
-    id: "mechanism", title: "Score, align, context", source: "the mechanism of all papers here",
+    id: "mechanism",
+    title: "Score, align, context",
+    source: "the mechanism of all papers here",
     sentences: [
       "A score says how well each key answers the query; an alignment turns the scores into weights; the context is the sum of the values times their weights.",
       "Papers differ in where queries, keys and values come from, in the score, and in the alignment, and in little else.",
@@ -46,7 +54,9 @@ export const STEPS = [
     view: benchView("free", ["temperature"]),
   },
   {
-    id: "scores", title: "Six scores", source: "Graves 2014, Bahdanau 2015, Luong 2015, Vaswani 2017",
+    id: "scores",
+    title: "Six scores",
+    source: "Graves 2014, Bahdanau 2015, Luong 2015, Vaswani 2017",
     sentences: [
       "A dot product needs nothing learnt, but equal widths; the general score has a matrix between the two; the additive one a small network.",
       "The cosine looks at directions alone, and the location score does not look at the keys at all.",
@@ -59,7 +69,9 @@ export const STEPS = [
     view: benchView("scores", []),
   },
   {
-    id: "scale", title: "Why dot products are scaled", source: "Vaswani et al. 2017",
+    id: "scale",
+    title: "Why dot products are scaled",
+    source: "Vaswani et al. 2017",
     sentences: [
       "With entries of variance one, a dot product of width d has variance d, so at d = 256 the scores differ by some tens.",
       "A softmax of such scores is almost one-hot before anything is learnt, and hardly any gradient reaches the other keys.",
@@ -69,7 +81,9 @@ export const STEPS = [
     view: benchView("scaled", ["width", "seed"]),
   },
   {
-    id: "strength", title: "Why cosine needs a key strength", source: "Graves, Wayne & Danihelka 2014",
+    id: "strength",
+    title: "Why cosine needs a key strength",
+    source: "Graves, Wayne & Danihelka 2014",
     sentences: [
       "A cosine lies between −1 and 1, so the best key can be ahead of the worst by 2 at most.",
       "Over ten keys no weight of a softmax then exceeds 0.451, even where the query hits one key and points away from all others.",
@@ -79,7 +93,9 @@ export const STEPS = [
     view: benchView("cosine", ["strength"]),
   },
   {
-    id: "sparse", title: "Softmax, entmax, sparsemax", source: "Martins & Astudillo 2016; Peters, Niculae & Martins 2019",
+    id: "sparse",
+    title: "Softmax, entmax, sparsemax",
+    source: "Martins & Astudillo 2016; Peters, Niculae & Martins 2019",
     sentences: [
       "Softmax gives every key a weight above zero, however bad its score is.",
       "Sparsemax takes the nearest point on the simplex, so weak keys get exactly nothing; entmax lies between the two.",
@@ -92,7 +108,9 @@ export const STEPS = [
     view: benchView("sparse", ["temperature", "alpha"]),
   },
   {
-    id: "hard", title: "Soft and hard", source: "Xu et al. 2015; Mnih et al. 2014",
+    id: "hard",
+    title: "Soft and hard",
+    source: "Xu et al. 2015; Mnih et al. 2014",
     sentences: [
       "Soft attention mixes all values, and its gradient is exact; hard attention draws one key, and reads one value.",
       "The draw has no gradient, so the model learns from rewards: what went better than a baseline b becomes more probable.",
@@ -102,7 +120,9 @@ export const STEPS = [
     view: benchView("hard", ["temperature", "samples"]),
   },
   {
-    id: "local", title: "Global and local", source: "Luong, Pham & Manning 2015",
+    id: "local",
+    title: "Global and local",
+    source: "Luong, Pham & Manning 2015",
     sentences: [
       "Global attention looks at all words of the source; local attention at a window of 2D + 1 of them.",
       "Local-m puts the window at the time t of the query; local-p predicts its centre p from the query.",
@@ -115,17 +135,23 @@ export const STEPS = [
     view: benchView("local", ["align", "window", "place"]),
   },
   {
-    id: "rnnsearch", title: "RNNsearch: attention in a translator", source: "Bahdanau, Cho & Bengio 2015",
+    id: "rnnsearch",
+    title: "RNNsearch: attention in a translator",
+    source: "Bahdanau, Cho & Bengio 2015",
     sentences: [
       "A bidirectional network reads the source and leaves an annotation h for each word; the decoder asks with its state before the word.",
       "The score is additive, the alignment a softmax, and the context enters the next state and the output.",
       "This one was trained here for a few minutes on short sentences, and its alignment is learnt without being shown any.",
     ],
-    tex: ["e_{ij} = v_a^\\top \\tanh(W_a s_{i-1} + U_a h_j), \\quad \\alpha_{ij} = \\softmax_j(e_{ij}), \\quad c_i = \\sum_j \\alpha_{ij} h_j"],
+    tex: [
+      "e_{ij} = v_a^\\top \\tanh(W_a s_{i-1} + U_a h_j), \\quad \\alpha_{ij} = \\softmax_j(e_{ij}), \\quad c_i = \\sum_j \\alpha_{ij} h_j",
+    ],
     view: explanationView("rnnsearch"),
   },
   {
-    id: "luong", title: "Luong: attention after the state", source: "Luong, Pham & Manning 2015",
+    id: "luong",
+    title: "Luong: attention after the state",
+    source: "Luong, Pham & Manning 2015",
     sentences: [
       "Here the decoder moves first and asks with its new state h; state and context then make the vector that predicts the word.",
       "Three scores were compared: dot, general and concat, which is the additive score written with one matrix.",
@@ -138,17 +164,23 @@ export const STEPS = [
     view: benchView("luong", ["score"]),
   },
   {
-    id: "captions", title: "Show, attend and tell", source: "Xu et al. 2015",
+    id: "captions",
+    title: "Show, attend and tell",
+    source: "Xu et al. 2015",
     sentences: [
       "The keys are places of a picture: a convolutional network leaves one vector for each, and the caption asks them word by word.",
       "A gate β, between 0 and 1, says how much of the picture a word needs at all.",
       "Choose a word of the caption: the marked places are where this model looked while it wrote it.",
     ],
-    tex: ["e_{ti} = f_{\\text{att}}(a_i, h_{t-1}), \\quad \\alpha_t = \\softmax(e_t), \\quad \\hat{z}_t = \\beta_t \\sum_i \\alpha_{ti} a_i"],
+    tex: [
+      "e_{ti} = f_{\\text{att}}(a_i, h_{t-1}), \\quad \\alpha_t = \\softmax(e_t), \\quad \\hat{z}_t = \\beta_t \\sum_i \\alpha_{ti} a_i",
+    ],
     view: explanationView("captions"),
   },
   {
-    id: "glimpses", title: "Glimpses: attention that moves", source: "Mnih et al. 2014 (RAM); Ba et al. 2015 (DRAM)",
+    id: "glimpses",
+    title: "Glimpses: attention that moves",
+    source: "Mnih et al. 2014 (RAM); Ba et al. 2015 (DRAM)",
     sentences: [
       "This model never sees the whole picture: it sees small patches, sharp at the centre and coarse around it, and decides where to look next.",
       "The place is drawn from a normal distribution around a mean that the network gives, so it learns by rewards, as hard attention does.",
@@ -158,7 +190,9 @@ export const STEPS = [
     view: explanationView("ram"),
   },
   {
-    id: "reading", title: "A text looks at itself: hops", source: "Lin et al. 2017",
+    id: "reading",
+    title: "A text looks at itself: hops",
+    source: "Lin et al. 2017",
     sentences: [
       "A sentence can be read without a query: a small network scores each word, and r rows of weights, the hops, look at different parts.",
       "A penalty keeps the rows apart, as all of them could otherwise look at the same words.",
@@ -168,27 +202,37 @@ export const STEPS = [
     view: explanationView("reading"),
   },
   {
-    id: "self", title: "Self-attention and composite concepts", source: "Vaswani et al. 2017",
+    id: "self",
+    title: "Self-attention and composite concepts",
+    source: "Vaswani et al. 2017",
     sentences: [
       "Queries, keys and values are all made from the same words, so each word asks all others and takes in what fits.",
       "After a layer each word is a mixture of the words that it took in: a composite concept, which the next layer can ask as a whole.",
       "Choose a word and a layer, and see what it is made of.",
     ],
-    tex: ["q_i = W_Q x_i, \\; k_j = W_K x_j, \\; v_j = W_V x_j, \\quad z_i = \\sum_j \\softmax_j( \\frac{q_i \\cdot k_j}{\\sqrt{p}} ) \\, v_j"],
+    tex: [
+      "q_i = W_Q x_i, \\; k_j = W_K x_j, \\; v_j = W_V x_j, \\quad z_i = \\sum_j \\softmax_j( \\frac{q_i \\cdot k_j}{\\sqrt{p}} ) \\, v_j",
+    ],
     view: explanationView("concepts"),
   },
   {
-    id: "heads", title: "Many heads", source: "Vaswani et al. 2017",
+    id: "heads",
+    title: "Many heads",
+    source: "Vaswani et al. 2017",
     sentences: [
       "One softmax makes one mixture; several heads with projections of their own make several at the same cost, as each is narrower.",
       "Each small square is a head of the shipped translator, from English to French; rows of squares are layers.",
       "Choose one to see it large: some follow the words, some rest on the end of the sentence.",
     ],
-    tex: ["\\text{head}_i = \\text{Attention}(Q W_i^Q, K W_i^K, V W_i^V), \\quad \\text{MultiHead} = \\text{Concat}(\\text{head}_1, \\ldots, \\text{head}_h) \\, W^O"],
+    tex: [
+      "\\text{head}_i = \\text{Attention}(Q W_i^Q, K W_i^K, V W_i^V), \\quad \\text{MultiHead} = \\text{Concat}(\\text{head}_1, \\ldots, \\text{head}_h) \\, W^O",
+    ],
     view: headGrid,
   },
   {
-    id: "positions", title: "Positions", source: "Vaswani et al. 2017",
+    id: "positions",
+    title: "Positions",
+    source: "Vaswani et al. 2017",
     sentences: [
       "Attention does not know the order of its keys, so order must be added to the words.",
       "Each pair of numbers is a clock hand with a speed of its own; a shift by n turns every hand by the same angle wherever it starts.",
@@ -198,17 +242,23 @@ export const STEPS = [
     view: positions,
   },
   {
-    id: "costs", title: "What it costs", source: "Vaswani et al. 2017, table 1, measured here",
+    id: "costs",
+    title: "What it costs",
+    source: "Vaswani et al. 2017, table 1, measured here",
     sentences: [
       "Self-attention compares all pairs of words, so it grows with the square of the length n; a recurrent layer grows with the square of the width d.",
       "While sentences are shorter than the model is wide, self-attention does less work, and no word waits for the word before.",
       "The exponents were measured: time was fitted as a power of n, of d, of the kernel k and of the window r.",
     ],
-    tex: ["\\text{self-attention}\\; n^2 d, \\quad \\text{recurrent}\\; n d^2, \\quad \\text{convolution}\\; k n d^2, \\quad \\text{restricted}\\; r n d"],
+    tex: [
+      "\\text{self-attention}\\; n^2 d, \\quad \\text{recurrent}\\; n d^2, \\quad \\text{convolution}\\; k n d^2, \\quad \\text{restricted}\\; r n d",
+    ],
     view: costTable,
   },
   {
-    id: "memory", title: "Memory: look, take in, look again", source: "Sukhbaatar et al. 2015",
+    id: "memory",
+    title: "Memory: look, take in, look again",
+    source: "Sukhbaatar et al. 2015",
     sentences: [
       "Each sentence of a story is a slot with a key m and a value c; the question u asks, and what it gets is added to it.",
       "The next hop asks with the sum, so it can find what the first answer made interesting.",
@@ -218,7 +268,9 @@ export const STEPS = [
     view: explanationView("memory"),
   },
   {
-    id: "machine", title: "A memory that is written", source: "Graves, Wayne & Danihelka 2014",
+    id: "machine",
+    title: "A memory that is written",
+    source: "Graves, Wayne & Danihelka 2014",
     sentences: [
       "A neural Turing machine finds a slot by content, or goes on from the slot where it was: a gate mixes the two, a shift moves them, and a power makes them sharp.",
       "With these three it can walk along its memory as a tape, which is how it copies.",
@@ -230,23 +282,31 @@ export const STEPS = [
     view: addressing,
   },
   {
-    id: "graphs", title: "Graphs", source: "Veličković et al. 2018",
+    id: "graphs",
+    title: "Graphs",
+    source: "Veličković et al. 2018",
     sentences: [
       "In a graph a node asks its neighbours only, so the mask is the list of edges, and cost grows with the edges.",
       "The score is a sum of two halves through a LeakyReLU: one number of the node that asks, one of the node that is asked.",
       "Thick edges are neighbours from which this node took much.",
     ],
-    tex: ["\\alpha_{ij} = \\softmax_{j \\in N(i)}( \\LeakyReLU(a^\\top [W h_i ; W h_j]) ), \\quad h'_i = \\sigma( \\sum_j \\alpha_{ij} W h_j )"],
+    tex: [
+      "\\alpha_{ij} = \\softmax_{j \\in N(i)}( \\LeakyReLU(a^\\top [W h_i ; W h_j]) ), \\quad h'_i = \\sigma( \\sum_j \\alpha_{ij} W h_j )",
+    ],
     view: explanationView("graph"),
   },
   {
-    id: "seeing", title: "Seeing any model", source: "regard.trace",
+    id: "seeing",
+    title: "Seeing any model",
+    source: "regard.trace",
     sentences: [
       "Fast kernels never write their weights down, so a trace computes the rows that you ask for a second time, exactly.",
       "It works on any PyTorch model as it is, from a translator of this library to a large language model.",
       "Change score, alignment and mask once more in the playground: you now know all of its parts.",
     ],
     tex: ["w_i = \\softmax( \\frac{q_i K^\\top}{\\sqrt{d}} ) \\; \\text{for the rows}\\; i \\; \\text{that you ask for}"],
-    view: explanationView("heads", { code: "import regard\n\nwith regard.trace(model, rows=[-1]) as seen:\n    model(inputs)\nseen.page(\"seen.html\")" }),
+    view: explanationView("heads", {
+      code: 'import regard\n\nwith regard.trace(model, rows=[-1]) as seen:\n    model(inputs)\nseen.page("seen.html")',
+    }),
   },
 ];

@@ -17,7 +17,10 @@ function softmax(row, open) {
   const top = largest(row);
   const powers = row.map((x) => Math.exp(x - top));
   const total = sum(powers);
-  return zeroMasked(powers.map((x) => x / total), open);
+  return zeroMasked(
+    powers.map((x) => x / total),
+    open,
+  );
 }
 
 function sparsemax(row, open) {
@@ -30,7 +33,10 @@ function sparsemax(row, open) {
     total += x;
     if (1 + (place + 1) * x > total) threshold = (total - 1) / (place + 1);
   });
-  return zeroMasked(z.map((x) => Math.max(x - threshold, 0)), open);
+  return zeroMasked(
+    z.map((x) => Math.max(x - threshold, 0)),
+    open,
+  );
 }
 
 /** [1 + p x]₊^(1/p): the exponential function for p → 0, a hinge for p = 1. */
@@ -44,12 +50,16 @@ function entmax(row, open, { alpha = 1.5 }) {
   const z = row.map((x) => x - top);
   let low = 0;
   let high = (1 - row.length ** -p) / p; // all keys equal
-  for (let step = 0; step < 60; step += 1) { // the sum falls with the shift, so halving finds where it is one
+  for (let step = 0; step < 60; step += 1) {
+    // the sum falls with the shift, so halving finds where it is one
     const middle = (low + high) / 2;
     if (sum(z.map((x) => exponential(x - middle, p))) >= 1) low = middle;
     else high = middle;
   }
-  return zeroMasked(z.map((x) => exponential(x - low, p)), open);
+  return zeroMasked(
+    z.map((x) => exponential(x - low, p)),
+    open,
+  );
 }
 
 function shared(row, open, divisor, keep) {
@@ -64,7 +74,12 @@ function shared(row, open, divisor, keep) {
 function topK(row, open, { k = 2, base = {} }) {
   const order = row.map((x, j) => j).sort((a, b) => row[b] - row[a] || a - b);
   const best = new Set(order.slice(0, k));
-  return alignRow(base.name ?? "softmax", row, open.map((o, j) => o && best.has(j)), base);
+  return alignRow(
+    base.name ?? "softmax",
+    row,
+    open.map((o, j) => o && best.has(j)),
+    base,
+  );
 }
 
 function hard(row, open) {
@@ -109,10 +124,32 @@ const ROWS = {
   softmax,
   sparsemax,
   entmax,
-  normalize: (row, open) => shared(row, open, (kept) => sum(kept), (x) => Math.max(x, 0)),
-  share: (row, open) => shared(row, open, (kept, o) => o.filter(Boolean).length, (x) => x),
-  identity: (row, open) => shared(row, open, () => 1, (x) => x),
-  sigmoid: (row, open, { offset = 0 }) => zeroMasked(row.map((x) => sigmoid(x + offset)), open),
+  normalize: (row, open) =>
+    shared(
+      row,
+      open,
+      (kept) => sum(kept),
+      (x) => Math.max(x, 0),
+    ),
+  share: (row, open) =>
+    shared(
+      row,
+      open,
+      (kept, o) => o.filter(Boolean).length,
+      (x) => x,
+    ),
+  identity: (row, open) =>
+    shared(
+      row,
+      open,
+      () => 1,
+      (x) => x,
+    ),
+  sigmoid: (row, open, { offset = 0 }) =>
+    zeroMasked(
+      row.map((x) => sigmoid(x + offset)),
+      open,
+    ),
   top_k: topK,
   hard,
   local_monotonic: localMonotonic,

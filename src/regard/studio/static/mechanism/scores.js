@@ -35,7 +35,11 @@ export const SCORES = {
   log_gaussian: (q, k, { bandwidth = 1 }) => -squares(q, k) / (2 * bandwidth ** 2),
   negative_distance: (q, k) => -distance(q, k), // of docs/lookup.md: what softmax makes of a distance
   graph_additive: (q, k, { a, slope = 0.2 }) => leaky(product(a, [...q, ...k]), slope),
-  leaky_additive: (q, k, { a, slope = 0.2 }) => product(a, plus(q, k).map((x) => leaky(x, slope))),
+  leaky_additive: (q, k, { a, slope = 0.2 }) =>
+    product(
+      a,
+      plus(q, k).map((x) => leaky(x, slope)),
+    ),
   concatenation: (q, k, { a }) => Math.max(0, product(a, [...q, ...k])),
 };
 

@@ -14,14 +14,22 @@ export function mount(root, context) {
   let view = null;
   let waiting = null;
   let patch = {};
-  const links = STEPS.map((step, i) => make("a", {
-    href: `#/lecture?step=${step.id}`, text: `${i + 1}. ${step.title}`,
-    onclick(event) {
-      event.preventDefault();
-      go(i);
-    },
-  }));
-  const contents = make("details", { class: "contents" }, make("summary", { text: "All steps" }), make("ol", {}, ...links.map((link) => make("li", {}, link))));
+  const links = STEPS.map((step, i) =>
+    make("a", {
+      href: `#/lecture?step=${step.id}`,
+      text: `${i + 1}. ${step.title}`,
+      onclick(event) {
+        event.preventDefault();
+        go(i);
+      },
+    }),
+  );
+  const contents = make(
+    "details",
+    { class: "contents" },
+    make("summary", { text: "All steps" }),
+    make("ol", {}, ...links.map((link) => make("li", {}, link))),
+  );
   const progress = make("progress", { max: String(STEPS.length), "aria-label": "progress of the lecture" });
   const count = make("span", { class: "count" });
   const heading = make("h1", { tabindex: "-1" });
@@ -32,10 +40,20 @@ export function mount(root, context) {
   const back = button("Previous", () => go(place - 1), { class: "back" });
   const next = button("Next", () => go(place + 1), { class: "next" });
   const article = make("article", {}, heading, source, sentences, equations, live);
-  root.replaceChildren(make("section", { class: "lecture" },
-    make("nav", { "aria-label": "steps of the lecture" }, back, progress, count, next, contents), article));
+  root.replaceChildren(
+    make(
+      "section",
+      { class: "lecture" },
+      make("nav", { "aria-label": "steps of the lecture" }, back, progress, count, next, contents),
+      article,
+    ),
+  );
 
-  const number = (state) => Math.max(0, STEPS.findIndex(({ id }) => id === state.step));
+  const number = (state) =>
+    Math.max(
+      0,
+      STEPS.findIndex(({ id }) => id === state.step),
+    );
 
   function flush() {
     clearTimeout(waiting);
@@ -70,16 +88,22 @@ export function mount(root, context) {
     heading.textContent = step.title;
     source.textContent = step.source;
     sentences.replaceChildren(...step.sentences.map((text) => make("p", { text })));
-    equations.replaceChildren(...step.tex.flatMap((tex) => tex.split(/,? \\quad /)).map((tex) => make("span", {}, math(tex, { block: false }))));
+    equations.replaceChildren(
+      ...step.tex.flatMap((tex) => tex.split(/,? \\quad /)).map((tex) => make("span", {}, math(tex, { block: false }))),
+    );
     const fresh = make("div", { class: "live" });
     live.replaceWith(fresh);
     live = fresh;
     view = step.view(live, { state, change, announce: context.announce, theme: context.theme });
     const shown = STEPS[to].id;
     live.dataset.ready = "no";
-    Promise.resolve(view.ready).catch((error) => {
-      if (STEPS[place].id === shown) live.append(make("p", { class: "failed", text: `This view cannot be shown: ${error.message}` }));
-    }).then(() => { fresh.dataset.ready = "yes"; });
+    Promise.resolve(view.ready)
+      .catch((error) => {
+        if (STEPS[place].id === shown) live.append(make("p", { class: "failed", text: `This view cannot be shown: ${error.message}` }));
+      })
+      .then(() => {
+        fresh.dataset.ready = "yes";
+      });
     progress.value = to + 1;
     count.textContent = `${to + 1} of ${STEPS.length}`;
     back.disabled = to === 0;

@@ -42,9 +42,14 @@ export function mount(root, context) {
   async function addSaving() {
     if (!context.saveButtons) return;
     const { svgOf } = await import("../save.js");
-    page.append(context.saveButtons(() => `playground ${board.state.preset ?? "free"}`, { picture: () => svgOf(board.picture), json: () => board.numbers }));
+    page.append(
+      context.saveButtons(() => `playground ${board.state.preset ?? "free"}`, {
+        picture: () => svgOf(board.picture),
+        json: () => board.numbers,
+      }),
+    );
   }
-  const preset = choice("start from", titles, "free", choose);
+  const preset = choice("start from an example", titles, "free", choose);
   const board = bench({ state: context.state, change, announce: context.announce });
   function tell(name) {
     const known = Object.hasOwn(PRESETS, name ?? "") ? name : "free";
@@ -52,10 +57,18 @@ export function mount(root, context) {
     story.textContent = PRESETS[known].text;
   }
 
-  const page = make("section", { class: "playground" },
+  const page = make(
+    "section",
+    { class: "playground" },
     make("h1", { text: "Mechanism playground" }),
-    make("p", { class: "lead", text: "Attention is three steps: a score for each key, weights from the scores, and the weighted sum of the values. Drag the points, or go to one by Tab and press the arrow keys." }),
-    preset.box, story, board.element);
+    make("p", {
+      class: "lead",
+      text: "Attention is three steps: a score for each key, weights from the scores, and the weighted sum of the values. Drag the points, or go to one by Tab and press the arrow keys.",
+    }),
+    preset.box,
+    story,
+    board.element,
+  );
   root.replaceChildren(page);
   addSaving();
   tell(context.state.preset);
