@@ -261,7 +261,7 @@ def _forward(
     after: int | None,
     dropout: float,
     seed: Tensor | None,
-    with_weights: bool,
+    with_weights: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     plan = _Plan(query, keys, values, v, lengths, allowed, before, after, dropout, seed)
     shape = (*query.shape[:2], keys.shape[1]) if with_weights else (0,)
@@ -299,8 +299,6 @@ def _forward(
 @torch.library.custom_op("regard::blocked_additive_backward", mutates_args=())
 def _backward(
     grad: Tensor,
-    grad_weights: Tensor | None,
-    all_weights: Tensor,
     context: Tensor,
     peak: Tensor,
     total: Tensor,
@@ -314,6 +312,8 @@ def _backward(
     after: int | None,
     dropout: float,
     seed: Tensor | None,
+    all_weights: Tensor | None = None,
+    grad_weights: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     plan = _Plan(query, keys, values, v, lengths, allowed, before, after, dropout, seed)
     to_query, to_v = torch.zeros_like(query), torch.zeros_like(plan.v)
@@ -336,7 +336,7 @@ def _backward(
                 rise = upstream @ content[:, tile.span].mT  # of the loss with each weight
                 share = total[here].masked_fill(total[here] == 0.0, 1.0).reciprocal_().unsqueeze(-1)
                 rise = rise if factors is None else rise.mul_(factors)
-                if grad_weights is not None:  # what dropout does not touch
+                if all_weights is not None and grad_weights is not None:  # what dropout does not touch
                     given = all_weights[tile.sentences, tile.rows, tile.span]
                     outer = grad_weights[tile.sentences, tile.rows, tile.span].to(plan.dtype)
                     outer = outer.masked_fill(given == 0.0, 0.0)  # which may be infinite there
@@ -374,7 +374,7 @@ def _backward(
 
 
 @_forward.register_fake
-def _(query, keys, values, v, lengths, allowed, before, after, dropout, seed, with_weights):  # type: ignore[no-untyped-def]
+def _(query, keys, values, v, lengths, allowed, before, after, dropout, seed, with_weights=False):  # type: ignore[no-untyped-def]
     context = values.new_empty(query.shape[0], query.shape[1], values.shape[2])
     rows = query.new_empty(query.shape[:2], dtype=_wide(query, keys, values, v))
     weights = rows.new_empty((*query.shape[:2], keys.shape[1]) if with_weights else (0,))
@@ -382,26 +382,27 @@ def _(query, keys, values, v, lengths, allowed, before, after, dropout, seed, wi
 
 
 @_backward.register_fake
-def _(grad, grad_weights, weights, context, peak, total, query, keys, values, v, *rest):  # type: ignore[no-untyped-def]
+def _(grad, context, peak, total, query, keys, values, v, *rest):  # type: ignore[no-untyped-def]
     return tuple(torch.empty_like(x) for x in (query, keys, values, v))
 
 
 def _remember(ctx, inputs, output):  # type: ignore[no-untyped-def]
     query, keys, values, v, lengths, allowed, *ctx.settings, seed, with_weights = inputs
     context, log_sum, peak, total, weights = output
-    ctx.save_for_backward(weights, context, peak, total, query, keys, values, v, lengths, allowed, seed)
+    ctx.save_for_backward(context, peak, total, query, keys, values, v, lengths, allowed, seed, weights)
     ctx.mark_non_differentiable(log_sum, peak, total, *(() if with_weights else (weights,)))
     ctx.set_materialize_grads(False)  # none for rows of weights that nobody differentiates
 
 
 def _differentiate(ctx, grad, _log_sum, _peak, _total, of_weights):  # type: ignore[no-untyped-def]
-    *tensors, seed = ctx.saved_tensors
-    weights, context, _peak, _total, query, keys, values, v, lengths, allowed = tensors
+    *tensors, seed, weights = ctx.saved_tensors
+    context, _peak, _total, query, keys, values, v, lengths, allowed = tensors
     if grad is None and of_weights is None:
         return (None,) * 11
     if not torch.is_grad_enabled():
         grad = torch.zeros_like(context) if grad is None else grad
-        return *_backward(grad, of_weights, *tensors, *ctx.settings, seed), *(None,) * 7
+        asked = () if of_weights is None else (weights, of_weights)
+        return *_backward(grad, *tensors, *ctx.settings, seed, *asked), *(None,) * 7
     before, after, dropout = ctx.settings  # somebody wants a second derivative
     made = plain_additive if of_weights is None else plain_additive_with_weights
     plain = partial(made, seen=visible_keys(query, keys, lengths, allowed, before, after))
