@@ -17,8 +17,9 @@ def test_weights_of_given_scores(sizes: tuple[int, int, int], causal: bool) -> N
     scores[:, :q, :k] = 30 * torch.randn(n, q, k, device=DEVICE)
     lengths = torch.tensor([k, 0][:n], device=DEVICE)
     allowed = torch.rand(n, q, k, device=DEVICE) < 0.7
-    around = rules_of(scores[:, :q], scores[:, :k], lengths, allowed, None, 9, 0 if causal else 5, 0.0)
-    seen = visible_keys(scores[:, :q], scores[:, :k], lengths, allowed, 9, 0 if causal else 5)
+    sides, after = (scores.new_empty(n, q, 1), scores.new_empty(n, k, 1)), 0 if causal else 5
+    around = rules_of(*sides, lengths, allowed, None, 9, after, 0.0)
+    seen = visible_keys(*sides, lengths, allowed, 9, after)
     assert seen is not None
     scores = torch.where(torch.nn.functional.pad(seen, (0, 128 - k, 0, 64 - q)), scores, torch.nan)
     clean = torch.where(seen, scores[:, :q, :k], -torch.inf).double()
