@@ -128,7 +128,9 @@ def main() -> None:
     del results
     bare = [part.detach() for part in given]
     what = "context and weights" if wish.weights else "context"
-    print(f"additive attention, {what}, {tuple(sizes)} (batch, length, width), {torch.get_num_threads()} threads, float32")
+    print(
+        f"additive attention, {what}, {tuple(sizes)} (batch, length, width), {torch.get_num_threads()} threads, float32"
+    )
     row: dict[str, object] = {"size": "x".join(map(str, sizes)), "of": what}
     for name_of_part, calls in (
         ("forward", {name: lambda way=way: way(*bare) for name, way in ways.items()}),

@@ -566,7 +566,9 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--case", type=int, help="this one alone, with its traceback")
-    parser.add_argument("--weights", action="store_true", help="gradients of context and weights together, in every case")
+    parser.add_argument(
+        "--weights", action="store_true", help="gradients of context and weights together, in every case"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--part", help=argparse.SUPPRESS)
     args = parser.parse_args()

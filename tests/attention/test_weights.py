@@ -199,7 +199,12 @@ def test_a_loss_of_context_and_weights_has_the_gradients_of_the_reference(name: 
 def test_of_any_shape(name: str, shape: str) -> None:
     score, given = learnt(name, torch.float64, *SHAPES[shape])
     mask = Mask.padding([SHAPES[shape][1][-2], 0, 3][: SHAPES[shape][0][0]])
-    same(*(penalised(attend(*given, score=score, mask=mask, impl=way), score, given) for way in (FUSED[name], "reference")))
+    same(
+        *(
+            penalised(attend(*given, score=score, mask=mask, impl=way), score, given)
+            for way in (FUSED[name], "reference")
+        )
+    )
 
 
 @every_mask
@@ -300,7 +305,9 @@ def test_odd_tensors(name: str, how: str) -> None:
         score.v.data[1:] = 0.0
     given = [x.requires_grad_() for x in (query, keys, values)]
     ways = FUSED[name], "reference"
-    same(*(penalised(attend(*given, score=score, mask=Mask.causal(), impl=way), score, given) for way in ways), atol=1e-9)
+    same(
+        *(penalised(attend(*given, score=score, mask=Mask.causal(), impl=way), score, given) for way in ways), atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("name", ["scaled_dot", "additive"])

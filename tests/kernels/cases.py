@@ -671,7 +671,15 @@ def test_many_weights_of_chunks_and_parts() -> None:
     tensors, outer = inputs(2, 20, 70, 4, 6), torch.randn(2, 20, 70, device=DEVICE)
     rules = {"lengths": torch.tensor([70, 0], device=DEVICE), "window": (40, 3)}
     around = masks.Rules(lengths=rules["lengths"], before=40, after=3)
-    small = {"queries": 16, "keys": 16, "mix_queries": 16, "mix_keys": 16, "own": 16, "mean_queries": 16, "mean_keys": 16}
+    small = {
+        "queries": 16,
+        "keys": 16,
+        "mix_queries": 16,
+        "mix_keys": 16,
+        "own": 16,
+        "mean_queries": 16,
+        "mean_keys": 16,
+    }
     blocks = tiled.Blocks(**small, features=16, chunk=16 * 80, backward_chunk=16 * 80)
     weights, grad = torch.empty(2, 20, 70, device=DEVICE), torch.randn(2, 20, 6, device=DEVICE)
     _, log_sum = tiled.forward(*tensors, around, blocks, weights=weights)
@@ -694,7 +702,9 @@ def test_weights_alone_and_dropout(q: int) -> None:
     eye, seed = torch.eye(9, device=DEVICE).expand(2, 9, 9), torch.tensor([3], device=DEVICE)
     context, weights = fused_additive_with_weights(query, keys, eye, v, dropout=0.5, seed=seed, **rules)
     torch.testing.assert_close(alone, weights)
-    scores = additive(query, keys, v).masked_fill(torch.arange(9, device=DEVICE) >= rules["lengths"][:, None, None], -torch.inf)
+    scores = additive(query, keys, v).masked_fill(
+        torch.arange(9, device=DEVICE) >= rules["lengths"][:, None, None], -torch.inf
+    )
     plain = scores.softmax(-1)
     torch.testing.assert_close(weights, plain, rtol=1e-5, atol=1e-6)
     first, second = torch.randn(2, 2, q, 9, device=DEVICE)

@@ -110,7 +110,9 @@ class _Wanted(NamedTuple):
         """Weights with their gradient, from the wanted queries."""
         form = self.score.as_additive(query, prepared)
         values = form.keys.new_empty(*query.shape[:-2], self.num_keys, 0)
-        against = reasons_against_triton(query.device, form.query, form.keys, values, widest=width_limit(query.shape[-2]))
+        against = reasons_against_triton(
+            query.device, form.query, form.keys, values, widest=width_limit(query.shape[-2])
+        )
         impl = "triton" if not against else "blocked" if query.device.type == "cpu" else None
         if impl is None:
             return self.align(self.score.compare(query, prepared), self._allowed(self.rows, query.device)).weights
@@ -119,7 +121,9 @@ class _Wanted(NamedTuple):
             rules = mask_rules(self.mask, lead, self.num_queries, self.num_keys, query.device)
         else:
             allowed = self._allowed(self.rows, query.device)
-            rules = mask_rules(None if allowed is None else Mask.of(allowed), lead, query.shape[-2], self.num_keys, query.device)
+            rules = mask_rules(
+                None if allowed is None else Mask.of(allowed), lead, query.shape[-2], self.num_keys, query.device
+            )
         weights = additive_kernel(impl, form, values, lead, self.align, True, **rules)[1]
         assert weights is not None
         return weights

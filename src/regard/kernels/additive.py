@@ -94,7 +94,8 @@ def _run(
     reasons = reasons_against_triton(query.device, query, keys, values, widest=width_limit(query.shape[1]))
     if reasons:
         raise ImplementationUnavailable(
-            f"{name} cannot run here: " + "; ".join(reasons), cure="use blocked_additive" + name[len("fused_additive") :]
+            f"{name} cannot run here: " + "; ".join(reasons),
+            cure="use blocked_additive" + name[len("fused_additive") :],
         )
     before, after = (EVERYWHERE, EVERYWHERE) if window is None else sides(window)
     after = 0 if causal else after
@@ -168,9 +169,7 @@ def _backward(
         return torch.zeros_like(query), torch.zeros_like(keys), torch.zeros_like(values), torch.zeros_like(v)
     rules = masks.rules(query, keys, lengths, allowed, seed, before, after, dropout)
     if query.shape[1] == 1:
-        return single_query.backward(
-            grad, query, keys, values, v, context, sums, rules, grad_weights=grad_weights
-        )
+        return single_query.backward(grad, query, keys, values, v, context, sums, rules, grad_weights=grad_weights)
     with torch.autocast(query.device.type, enabled=False):
         return gradients.backward(grad, query, keys, values, v, log_sum, rules, grad_weights=grad_weights)
 

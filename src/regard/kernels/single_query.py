@@ -243,8 +243,8 @@ def forward(
             **_sizes(a, d, block, most_warps=16),
         )  # fmt: skip
     if weights is not None:  # which has the scores
-        highest, total = sums[:, None, :1], sums[:, None, 1:]
-        weights.sub_(highest.masked_fill(highest == -torch.inf, 0.0)).exp_().div_(total.masked_fill(total == 0.0, 1.0))
+        highest, total = sums[:, None, :1].clamp(min=-1e30), sums[:, None, 1:].clamp(min=1.0)  # −∞ and 0: an empty row
+        weights.sub_(highest).exp_().div_(total)
     return context, log_sum, sums
 
 
