@@ -8,10 +8,10 @@ fused way, and what is done with it (a backward pass, a second one, jvp, vmap, g
 for; by plain operations (`impl="reference"`) in the same types; and by plain operations in float64, which is the truth.
 What `impl` asks for may be refused where it cannot be done, and then must be; only our own errors may be raised.
 
-Gradients go through the weights too, where a case asks for them; with `--weights` all cases do, and for GPUs that is
-`--where gpu --weights --cases 2000`. `--where eager` has the CPU's ways, with the blocked kernel at every size; `interpreter` the Triton kernels by Triton's
-interpreter; `gpu` all ways of a GPU; `compile` graphs of torch.compile(fullgraph=True). The exit status is 1 if a case
-failed.
+Gradients go through the weights too, where a case asks for them; with `--weights` all cases do: on a GPU, `--where gpu
+--weights --cases 2000`. `--where eager` has the CPU's ways, with the blocked kernel at every size; `interpreter` the
+Triton kernels by Triton's interpreter; `gpu` all ways of a GPU; `compile` graphs of torch.compile(fullgraph=True). The
+exit status is 1 if a case failed.
 """
 
 import argparse

@@ -312,7 +312,7 @@ def test_odd_tensors(name: str, how: str) -> None:
 
 @pytest.mark.parametrize("name", ["scaled_dot", "additive"])
 def test_dropout_stands_between_weights_and_context(name: str) -> None:
-    """Weights are those before it, and so is their gradient; the values are chosen so that the context shows the noise."""
+    """Weights are those before it, and so is their gradient; of these values the context shows the noise."""
     score, (query, keys) = learnt(name, torch.float64, *SHAPES["heads"][:2])
     inputs = [query, keys, *score.parameters()]
     eye = torch.eye(7, dtype=torch.float64).expand(3, 2, 7, 7)

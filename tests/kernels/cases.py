@@ -695,7 +695,7 @@ def test_many_weights_of_chunks_and_parts() -> None:
 
 @pytest.mark.parametrize("q", [pytest.param(1, id="single"), pytest.param(6, id="many")])
 def test_weights_alone_and_dropout(q: int) -> None:
-    """Values of width 0; and weights beside a context with dropout, with an infinite gradient of those that are zero."""
+    """Values of width 0; and weights beside a context with dropout, with an infinite gradient of a zero."""
     query, keys, values, v = (x.requires_grad_() for x in inputs(2, q, 9, 4, 9))
     rules = {"lengths": torch.tensor([9, 4], device=DEVICE)}
     _, alone = fused_additive_with_weights(query, keys, values[..., :0], v, **rules)

@@ -1,4 +1,4 @@
-"""Weights from scores and sums: that they are right is in `cases.py`, which `test_additive.py` runs; here, one by one."""
+"""Weights from scores and sums: `tiles.py`, by Triton's interpreter here, and on a GPU where there is one."""
 
 import child
 import pytest

@@ -69,8 +69,8 @@ def choose(impl: str, score: Any, align: Any, call: Call, *, gradient: bool) -> 
     """One of IMPLEMENTATIONS but "auto". `gradient`: weights are asked for where a gradient may go through them.
 
     The additive kernels have weights from the pass of the context, and their gradient from its backward pass. For dot
-    products both are one pass more, and the reference, which has them anyway, is quicker. Compilers and exporters, which
-    cannot be asked for a gradient, see one plain path.
+    products both are one pass more, and the reference, which has them anyway, is quicker. Compilers and exporters,
+    which cannot be asked for a gradient, see one plain path.
     """
     if impl == "reference":
         return impl

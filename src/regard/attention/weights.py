@@ -158,8 +158,8 @@ class _Wanted(NamedTuple):
 class _WithGradient(torch.autograd.Function):
     """Weights of scale · q·k + bias as they were made, with the gradient of their softmax.
 
-    A weight of zero has none, whatever is asked of it: a penalty with a logarithm asks for an infinite one. All of it is
-    plain operations on what was saved, so that the backward pass can be differentiated again.
+    A weight of zero has none, whatever is asked of it: a penalty with a logarithm asks for an infinite one. All of it
+    is plain operations on what was saved, so that the backward pass can be differentiated again.
     """
 
     @staticmethod

@@ -130,7 +130,8 @@ def _backward_tile(
 @jit
 def _backward(
     query, keys, values, v, context, sums, grad_context, grad_weights, grad_query, grad_keys, grad_values, grad_v,
-    lengths, allowed, seed, stride_gn, stride_wn, stride_qn, stride_kn, stride_k, stride_vn, stride_v, stride_an, stride_a,
+    lengths, allowed, seed,
+    stride_gn, stride_wn, stride_qn, stride_kn, stride_k, stride_vn, stride_v, stride_an, stride_a,
     num_keys, features, depth, scale, before, after, dropout,
     has_lengths: tl.constexpr, has_window: tl.constexpr, has_allowed: tl.constexpr, has_dropout: tl.constexpr,
     is_dot: tl.constexpr, is_step: tl.constexpr, has_grad_weights: tl.constexpr, unit: tl.constexpr,
@@ -164,7 +165,8 @@ def _backward(
         products, totals = tl.zeros([block], tl.float32), tl.zeros([block], tl.float32)
         for tile in range(tl.cdiv(length, block)):
             _, weights, _, grads = _backward_tile(
-                q, keys, values, weight, grad, grad_weights, base, item, tile, length, allowed, seed, stride_k, stride_v, stride_a,
+                q, keys, values, weight, grad, grad_weights, base, item, tile, length, allowed, seed,
+                stride_k, stride_v, stride_a,
                 num_keys, features, depth, scale, before, after, dropout,
                 has_window, has_allowed, has_dropout, is_dot, has_grad_weights, block, padded_features, padded_depth,
             )  # fmt: skip
@@ -177,7 +179,8 @@ def _backward(
     total_v = tl.zeros([padded_features], tl.float32)
     for tile in range(tl.cdiv(num_keys, block)):
         side, weights, taken, grads = _backward_tile(
-            q, keys, values, weight, grad, grad_weights, base, item, tile, length, allowed, seed, stride_k, stride_v, stride_a,
+            q, keys, values, weight, grad, grad_weights, base, item, tile, length, allowed, seed,
+            stride_k, stride_v, stride_a,
             num_keys, features, depth, scale, before, after, dropout,
             has_window, has_allowed, has_dropout, is_dot, has_grad_weights, block, padded_features, padded_depth,
         )  # fmt: skip
@@ -237,7 +240,8 @@ def forward(
     with on(query):
         _forward[(n,)](
             query, keys, values, query if v is None else v.contiguous(), context, log_sum, sums,
-            sums if weights is None else weights, *pointers(rules, query), *(stride // unit for stride in strides), *mask_strides(rules),
+            sums if weights is None else weights, *pointers(rules, query),
+            *(stride // unit for stride in strides), *mask_strides(rules),
             k, a // unit, d // unit, float(scale), rules.before, rules.after, rules.dropout,
             **flags(rules), is_dot=v is None, with_scores=weights is not None, unit=unit,
             **_sizes(a, d, block, most_warps=16),
