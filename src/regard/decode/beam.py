@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regard.base import ConfigError, ShapeError, check_settings
 from regard.base.ranges import Natural
-from regard.decode.groups import best_by_groups, best_of_logits
+from regard.decode.groups import Barred, best_by_groups, best_of_logits
 from regard.decode.hypothesis import Beams, CoveragePenalty, Hypothesis, LengthPenalty, coverage_penalty, length_penalty
 from regard.decode.protocol import Decodable, bar, checked_step, log_probs_of, pick, start
 
@@ -73,7 +73,7 @@ def beam_search(
     prefixes = tokens.new_empty(batch, 0) if no_repeat else None  # [n t]
     coverage: Tensor | None = None  # [n k]
     best, trellis, step = Ends.none(batch, nbest, tokens.device), [_Column(active, tokens, None)], 0
-    ends = best  # of those that go on
+    ends, some_ended = best, False  # of those that go on
     grow = _Growing(rules)
     while len(active):
         step += 1
@@ -82,23 +82,24 @@ def beam_search(
         grown = grow(log_prob, logits, prefixes, step, sentences=len(active))
         has_end = bool((grown.token == eos).any())
         live = grown.unfinished(rules) if has_end else Candidates(*(column[:, :beams] for column in grown))
+        some_ended, count = some_ended or has_end or step >= shortest, len(active)
         if has_end:
             ends = ends.merge(_scored(grown, grown.finished(rules), coverage, mask, step, rules))
         going = live.log_prob[:, 0] > -math.inf  # the first is the best
-        if step >= shortest:
+        if some_ended or not going.all():
             cut = last == step
-            group = torch.where(cut.unsqueeze(1) & live.possible, CUT, NONE)
-            ends = ends.merge(_scored(live, group, coverage, mask, step, rules))
-            going &= ~cut
-        stuck = grown.log_prob[:, 0] == -math.inf
-        if stuck.any():
-            stopped = _stopped(log_prob, len(active))
-            group = torch.where(stuck.unsqueeze(1) & stopped.possible, CUT, NONE)
-            ends = ends.merge(_scored(stopped, group, before, mask, step - 1, rules))
-
-        attainable = live.log_prob[:, 0] / longest  # log P only falls, and no penalty is above 0
-        going &= ~((ends.group[:, -1] == FINISHED) & (ends.score[:, -1] >= attainable))
-        count = int(going.sum())
+            if step >= shortest:
+                group = torch.where(cut.unsqueeze(1) & live.possible, CUT, NONE)
+                ends = ends.merge(_scored(live, group, coverage, mask, step, rules))
+            stuck = grown.log_prob[:, 0] == -math.inf
+            if stuck.any():
+                stopped = _stopped(log_prob, len(active))
+                group = torch.where(stuck.unsqueeze(1) & stopped.possible, CUT, NONE)
+                ends = ends.merge(_scored(stopped, group, before, mask, step - 1, rules))
+            attainable = live.log_prob[:, 0] / longest  # log P only falls, and no penalty is above 0
+            settled = (ends.group[:, -1] == FINISHED) & (ends.score[:, -1] >= attainable)
+            going &= ~(cut | settled)
+            count = int(going.sum())
         if count < len(active):
             gone, stay = (~going).nonzero().squeeze(1), _moved_up(going, count)
             best = best.put(active[gone], ends.pick(gone))
@@ -130,7 +131,7 @@ class _Growing:
 
     def __init__(self, rules: "Rules") -> None:
         self.rules = rules
-        self._barred: dict[frozenset[int], Tensor] = {}
+        self._barred: dict[frozenset[int], Barred] = {}
 
     def __call__(
         self, log_prob: Float[Tensor, " n"], logits: Float[Tensor, "n v"], prefixes: Tensor | None, step: int, *, sentences: int
@@ -144,11 +145,11 @@ class _Growing:
                 return Candidates(*found)
         return _grown(log_prob, _barred(log_probs_of(logits), prefixes, step, rules), sentences, rules)
 
-    def _bars(self, logits: Tensor, step: int) -> Tensor | None:
-        """−∞ for what may not come next, else 0; None where all may."""
+    def _bars(self, logits: Tensor, step: int) -> Barred | None:
+        """What may not come next; None where all may."""
         tokens = self.rules.never(step)
         if tokens and tokens not in self._barred:
-            self._barred[tokens] = bar(logits.new_zeros(1, logits.shape[1]), tokens)[0]
+            self._barred[tokens] = Barred(tokens, bar(logits.new_zeros(1, logits.shape[1]), tokens)[0])
         return self._barred[tokens] if tokens else None
 
 

@@ -14,6 +14,13 @@ ROWS = 64  # whose exponentials are held at once: they stay in the cache of a pr
 LARGEST = 60.0  # a largest logit between −60 and 60: its exponentials neither overflow nor vanish
 
 
+class Barred(NamedTuple):
+    """Tokens that may not be taken."""
+
+    tokens: frozenset[int]
+    added: Tensor  # [v], −∞ for them, else 0
+
+
 class Best(NamedTuple):
     """The best m continuations of each of a sentences, best first."""
 
@@ -35,9 +42,9 @@ def best_of_logits(
     logits: Float[Tensor, "n v"],
     first: Int[Tensor, "a 1"],
     wanted: int,
-    barred: Float[Tensor, " v"] | None = None,
+    barred: Barred | None = None,
 ) -> Best | None:
-    """The best `wanted` of log_prob + log softmax(logits); `barred` is −∞ for tokens that may not be taken, else 0.
+    """The best `wanted` of log_prob + log softmax(logits), without tokens that may not be taken.
 
     None where the logits are so large, or not numbers, that their exponentials cannot simply be summed.
     """
@@ -48,10 +55,11 @@ def best_of_logits(
         return None
     normaliser = torch.cat([part.exp().sum(1) for part in logits.split(ROWS)]).log()
     if barred is not None:
-        for group in (barred == -math.inf).nonzero().squeeze(1).div(width, rounding_mode="floor").unique().tolist():
+        for group in {token // width for token in barred.tokens}:
             here = slice(group * width, (group + 1) * width)
-            best[:, group] = (logits[:, here] + barred[here]).amax(1)
-    return _among_best_groups(log_prob, logits, best, width, first, wanted, normaliser, barred)
+            best[:, group] = (logits[:, here] + barred.added[here]).amax(1)
+    added = None if barred is None else barred.added
+    return _among_best_groups(log_prob, logits, best, width, first, wanted, normaliser, added)
 
 
 def _width(scores: Tensor, sentences: int, wanted: int) -> int:
@@ -78,7 +86,7 @@ def _among_best_groups(
     first: Tensor,
     wanted: int,
     normaliser: Float[Tensor, " n"] | None,
-    barred: Tensor | None,
+    added: Float[Tensor, " v"] | None,
 ) -> Best:
     size, sentences = scores.shape[1], len(first)
     offset = log_prob if normaliser is None else log_prob - normaliser
@@ -89,8 +97,8 @@ def _among_best_groups(
     total = scores[row, inside]
     if normaliser is not None:
         total = total - normaliser[row]
-    if barred is not None:
-        total = total + barred[inside]
+    if added is not None:
+        total = total + added[inside]
     total = (log_prob[row] + total).masked_fill(token >= size, -math.inf).flatten(1)
     top, where = total.topk(wanted, dim=1)
     return Best(top, row.squeeze(-1).gather(1, where // width), token.flatten(1).gather(1, where))

@@ -9,7 +9,9 @@ no cache, and the w prefixes of a sentence are w queries of one product:
 One product makes queries, keys and values of all heads; another one makes those of the source for all layers at once.
 """
 
+import itertools
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -28,6 +30,7 @@ from regard.score import ScaledDot
 if TYPE_CHECKING:
     from regard.models.transformer import Transformer
 
+Norm = tuple[tuple[int, ...], Tensor, Tensor, float]
 ROOM = 8  # steps by which a pool grows
 
 
@@ -55,6 +58,19 @@ class Pool(InPlace):
         self.keys[..., : self.filled] = old[0][:, : self.sentences, ..., : self.filled]
         self.values[..., : self.filled, :] = old[1][:, : self.sentences, :, : self.filled]
 
+    def layers(self, prefixes: int) -> Iterator["Places"]:
+        """The places of each layer, those of a step of so many prefixes included."""
+        after = self.filled + prefixes
+        keys, values, source_keys, source_values = (
+            part[:, : self.sentences] for part in (self.keys, self.values, self.source_keys, self.source_values)
+        )
+        parts = (
+            keys[..., self.filled : after], values[..., self.filled : after, :],
+            keys[..., :after].flatten(1, 2), values[..., :after, :].flatten(1, 2),
+            source_keys.flatten(1, 2), source_values.flatten(1, 2),
+        )  # fmt: skip
+        return itertools.starmap(Places, zip(*(part.unbind(0) for part in parts), strict=True))
+
     def keep(self, sentences: Int[Tensor, " m"]) -> "Pool":
         """What belongs to these sentences, in this order. Where the last ones fill gaps, only they are moved."""
         count = len(sentences)
@@ -68,6 +84,17 @@ class Pool(InPlace):
                 part[:, moved] = part[:, origin]
         self.sentences = count
         return self
+
+
+class Places(NamedTuple):
+    """Where a layer writes and reads: views of a pool."""
+
+    new_keys: Tensor  # [a h d w]
+    new_values: Tensor  # [a h w d]
+    keys: Tensor  # [a·h d places]
+    values: Tensor  # [a·h places d]
+    source_keys: Tensor  # [a·h d k]
+    source_values: Tensor  # [a·h k d]
 
 
 class PackedState(NamedTuple):
@@ -85,7 +112,10 @@ class _Layer:
 
     def __init__(self, layer: DecoderLayer) -> None:
         inner, cross, feed = layer.inner, layer.cross, layer.feed
-        self.norms = tuple(around.norm for around in (layer.around_inner, layer.around_cross, layer.around_feed))
+        self.norms = tuple(
+            (around.norm.normalized_shape, around.norm.weight, around.norm.bias, around.norm.eps)
+            for around in (layer.around_inner, layer.around_cross, layer.around_feed)
+        )
         scale = (inner.to_query.out_features // inner.num_heads) ** -0.5
         projections = [inner.to_query, inner.to_keys, inner.to_values]
         weights, biases = [each.weight for each in projections], [each.bias for each in projections]
@@ -107,7 +137,9 @@ class PackedTransformer:
         self.layers = [_Layer(layer) for layer in layers]
         sides = [projection for layer in layers for projection in (layer.cross.to_keys, layer.cross.to_values)]
         self.source = torch.cat([side.weight for side in sides]), torch.cat([side.bias for side in sides])
+        self.width = layers[0].cross.to_query.out_features // self.heads
         self.asked = model._asked_layer()
+        self.places = model.target.weight.new_empty(0, model.config.dim)
 
     def encode(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"]) -> EncodedSource:
         """As the model does."""
@@ -130,37 +162,26 @@ class PackedTransformer:
 
     def step(self, tokens: Int[Tensor, " n"], state: PackedState) -> Step:
         """One word; the weights are those that the step of the model gives."""
-        model, pool = self.model, state.pool
-        sentences = pool.sentences
+        pool, sentences = state.pool, state.pool.sentences
         prefixes = len(tokens) // sentences
+        shape = (sentences, prefixes, -1, self.heads, self.width)
         seen = self._seen(state, len(tokens), prefixes)
         added = None if seen is None else seen.view(sentences, 1, prefixes, -1)
         padding = None if state.padding.value is None else state.padding.value[:, None, None, :]
+        x, weights = self._embed(tokens, state.time), None
         pool.make_room(prefixes)
-        x, weights = model._embed(model.target, tokens.unsqueeze(1), state.time).squeeze(1), None
-        for number, layer in enumerate(self.layers):
+        for number, (layer, places) in enumerate(zip(self.layers, pool.layers(prefixes), strict=True)):
             before_inner, before_cross, before_feed = layer.norms
-            query, keys, values = (
-                F.linear(self._enter(x, before_inner), *layer.inner)
-                .view(sentences, prefixes, 3, self.heads, -1)
-                .unbind(2)
-            )
-            new = slice(pool.filled, pool.filled + prefixes)
-            pool.keys[number, :sentences, :, :, new] = keys.permute(0, 2, 3, 1)
-            pool.values[number, :sentences, :, new] = values.transpose(1, 2)
-            filled = slice(new.stop)
-            mixed, _ = self._attend(
-                query, pool.keys[number, :sentences, ..., filled], pool.values[number, :sentences, :, filled], added
-            )
+            query, keys, values = F.linear(self._enter(x, before_inner), *layer.inner).view(shape).unbind(2)
+            places.new_keys.copy_(keys.permute(0, 2, 3, 1))
+            places.new_values.copy_(values.transpose(1, 2))
+            mixed, _ = self._attend(query, places.keys, places.values, added)
             x = self._leave(x, mixed, layer.inner_output, before_inner)
 
-            query = F.linear(self._enter(x, before_cross), *layer.query).view(sentences, prefixes, self.heads, -1)
-            source_keys, source_values = (
-                side[number, :sentences] for side in (pool.source_keys, pool.source_values)
-            )
-            mixed, looks = self._attend(query, source_keys, source_values, padding)
+            query = F.linear(self._enter(x, before_cross), *layer.query).view(shape).squeeze(2)
+            mixed, looks = self._attend(query, places.source_keys, places.source_values, padding)
             if number == self.asked:
-                weights = model._of_heads(looks).flatten(0, 1)  # [a h w k] → [n k]
+                weights = self.model._of_heads(looks).flatten(0, 1)  # [a h w k] → [n k]
             x = self._leave(x, mixed, layer.cross_output, before_cross)
 
             hidden = F.linear(self._enter(x, before_feed), *layer.widen).relu_()
@@ -169,34 +190,41 @@ class PackedTransformer:
         if weights is not None and state.full.value is not None:
             weights = weights * state.full.value.repeat_interleave(prefixes).unsqueeze(1)
         after = state._replace(time=state.time + 1, seen=seen)
-        return Step(model.to_logits(model.decoder_norm(x)), after, weights)
+        return Step(F.linear(self.model.decoder_norm(x), self.model.to_logits.weight), after, weights)
 
-    def _enter(self, x: Tensor, norm: nn.Module) -> Tensor:
+    def _embed(self, tokens: Int[Tensor, " n"], time: int) -> Float[Tensor, "n e"]:
+        """The vectors of words at this place; places are made for several steps at once."""
+        dim = self.model.config.dim
+        if time >= len(self.places):
+            more = self.places.new_zeros(1, 4 * ROOM if type(self.model.place) is Sinusoidal else 1, dim)
+            self.places = torch.cat([self.places, self.model.place(more, offset=len(self.places))[0]])
+        return F.embedding(tokens, self.model.target.weight).mul_(math.sqrt(dim)).add_(self.places[time])
+
+    def _enter(self, x: Tensor, norm: Norm) -> Tensor:
         """What a sub-layer sees."""
-        seen: Tensor = norm(x) if self.pre_norm else x
-        return seen
+        return torch.layer_norm(x, *norm) if self.pre_norm else x
 
-    def _leave(self, x: Tensor, y: Tensor, output: tuple[Tensor, Tensor], norm: nn.Module) -> Tensor:
+    def _leave(self, x: Tensor, y: Tensor, output: tuple[Tensor, Tensor], norm: Norm) -> Tensor:
         """x with what the sub-layer made of it, y, after its last projection."""
         weight, bias = output
         added = torch.addmm(x, y, weight).add_(bias)
-        result: Tensor = added if self.pre_norm else norm(added)
-        return result
+        return added if self.pre_norm else torch.layer_norm(added, *norm)
 
     def _attend(
         self,
         query: Float[Tensor, "a w h d"],
-        keys: Float[Tensor, "a h d k"],
-        values: Float[Tensor, "a h k d"],
+        keys: Float[Tensor, "a*h d k"],
+        values: Float[Tensor, "a*h k d"],
         added: Float[Tensor, "a 1 _ k"] | None,
     ) -> tuple[Float[Tensor, "n e"], Float[Tensor, "a h w k"]]:
         """The contexts of all heads side by side, and the weights."""
         sentences, prefixes, heads, width = query.shape
-        scores = torch.bmm(query.transpose(1, 2).reshape(-1, prefixes, width), keys.flatten(0, 1))
-        scores = scores.view(sentences, heads, prefixes, -1)
-        weights = (scores if added is None else scores.add_(added)).softmax(-1)
-        mixed = torch.bmm(weights.flatten(0, 1), values.flatten(0, 1)).view(sentences, heads, prefixes, width)
-        return mixed.transpose(1, 2).reshape(sentences * prefixes, heads * width), weights
+        scores = torch.bmm(query.transpose(1, 2).reshape(-1, prefixes, width), keys)
+        if added is not None:
+            scores.view(sentences, heads, prefixes, -1).add_(added)
+        weights = scores.softmax(-1)
+        mixed = torch.bmm(weights, values).view(sentences, heads, prefixes, width).transpose(1, 2)
+        return mixed.reshape(-1, heads * width), weights.view(sentences, heads, prefixes, -1)
 
     def _seen(self, state: PackedState, rows: int, prefixes: int) -> Tensor | None:
         """Which places a prefix sees, those of this step included: its own, and those of its ancestors."""
@@ -212,15 +240,18 @@ def reason_against(model: "Transformer") -> str:
     """Why a Transformer cannot be packed; empty if it can."""
     if type(model.place) not in (Sinusoidal, Learned):
         return f"position={model.config.position}, which is not added to the input"
+    if type(model.to_logits) is not nn.Linear or type(model.target) is not nn.Embedding:
+        return "embeddings or logits that are not plain ones"
     for layer in model.decoder:
         if type(layer) is not DecoderLayer or type(layer.feed) is not FeedForward:
             return f"a layer that is not one of this Transformer: {type(layer).__name__}"
         for part in (layer.inner, layer.cross):
             if reason := _reason_against_part(part):
                 return reason
-        rest = [layer.feed.widen, layer.feed.narrow]
-        if any(type(each) is not nn.Linear for each in rest):
+        if any(type(each) is not nn.Linear for each in (layer.feed.widen, layer.feed.narrow)):
             return "a feed-forward layer whose products are not plain ones"
+        if any(type(each.norm) is not nn.LayerNorm for each in (layer.around_inner, layer.around_cross, layer.around_feed)):
+            return "a norm that is not a plain one"
     return ""
 
 

@@ -1,0 +1,195 @@
+"""Beam search on a CPU: ours, `generate` of Hugging Face and CTranslate2, with the same weights, sentences and beam.
+
+    pip install transformers ctranslate2     (peers and not dependencies of regard)
+    python benchmarks/search_cpu.py
+    python benchmarks/search_cpu.py --threads 1 --processor     # processor seconds, for a machine that others use too
+    python benchmarks/search_cpu.py --run runs/mine --sentences 200 --single 20
+
+Both peers get the run through `regard export`. A run with norms after the layers becomes Marian there, one with norms before
+them Pegasus, which is the same code with the norms before; the model inside the package is of the second kind. All go from
+texts to texts, with 5 beams and no length penalty. Before anything is timed, the translations are compared with those of
+our plain search: 95 % must be equal (80 % in int8), and the shares are printed and kept. Each side has the best of several
+batch sizes, which one pass over all sentences chooses. Then all take turns, and medians are given.
+"""
+
+import argparse
+import itertools
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import ctranslate2
+import torch
+import transformers
+from gate import WrongResult
+from timing import append, ratio, side_by_side
+
+import regard
+from regard.api import Model
+from regard.data import BOS, EOS, PAD, collate
+from regard.datasets.tatoeba_plain import tatoeba_plain
+from regard.export import export_model
+
+BEAMS = 5
+LEAST = {"int8": 0.80}  # shares of translations that must be those of our plain search; of the others, 95 %
+NEVER = [["<pad>"], ["<bos>"]]
+BATCHES = {"regard": (4096, 8192, 16384), "CTranslate2": (32, 64, 128, 256), "Hugging Face": (32, 64, 128)}
+
+Translate = Callable[[Sequence[str], int], list[str]]  # texts and the size of a batch
+
+
+def ours(model: Model, impl: str) -> Translate:
+    """Our search; its batches are counted in places."""
+
+    def run(texts: Sequence[str], size: int) -> list[str]:
+        settings: dict[str, Any] = {"beam": BEAMS, "length_penalty": 0.0, "batch_tokens": size, "impl": impl}
+        return [translation.text for translation in model.translate(list(texts), **settings)]
+
+    return run
+
+
+def ctranslate2_search(model: Model, folder: Path, kind: str, threads: int) -> Translate:
+    """CTranslate2, whose batches are counted in sentences; it sorts them by length itself."""
+    translator = ctranslate2.Translator(str(folder), compute_type=kind, inter_threads=1, intra_threads=threads)
+    source, target = model.task.codecs
+
+    def run(texts: Sequence[str], size: int) -> list[str]:
+        pieces = [source.tokens(text) for text in texts]
+        results = translator.translate_batch(
+            pieces, beam_size=BEAMS, length_penalty=0.0, suppress_sequences=NEVER, max_batch_size=size
+        )
+        numbers = ([target._processor.piece_to_id(piece) for piece in each.hypotheses[0]] for each in results)
+        return [target.decode_text(ids) for ids in numbers]
+
+    return run
+
+
+def hugging_face_search(model: Model, folder: Path) -> tuple[str, Translate]:
+    """`generate`, with sentences sorted by length; and the name of the class."""
+    peer = transformers.AutoModelForSeq2SeqLM.from_pretrained(str(folder)).eval()
+    peer.generation_config.max_length = None
+    source, target = model.task.codecs
+    options = {"num_beams": BEAMS, "do_sample": False, "length_penalty": 0.0, "early_stopping": False}
+    options |= {"eos_token_id": EOS, "pad_token_id": PAD, "suppress_tokens": [PAD, BOS]}
+
+    def run(texts: Sequence[str], size: int) -> list[str]:
+        ids = [source.encode_text(text) for text in texts]
+        order = sorted(range(len(ids)), key=lambda number: len(ids[number]))
+        found = [""] * len(ids)
+        for start in range(0, len(order), size):
+            part = order[start : start + size]
+            batch = collate([(ids[number], []) for number in part])
+            with torch.inference_mode():
+                rows = peer.generate(
+                    batch.source, attention_mask=(batch.source != PAD).long(),
+                    max_new_tokens=2 * batch.source.shape[1] + 10, **options,
+                )  # fmt: skip
+            for number, row in zip(part, rows[:, 1:].tolist(), strict=True):
+                found[number] = target.decode_text(list(itertools.takewhile(lambda token: token != EOS, row)))
+        return found
+
+    return type(peer).__name__, run
+
+
+def shares(ways: dict[str, Translate], texts: Sequence[str]) -> dict[str, float]:
+    """The share of translations that are those of our plain search; too few end the program."""
+    expected, equal = ways["regard, plain"](texts, BATCHES["regard"][0]), {}
+    for name, way in ways.items():
+        size = next(sizes[0] for side, sizes in BATCHES.items() if name.startswith(side))
+        equal[name] = sum(a == b for a, b in zip(way(texts, size), expected, strict=True)) / len(expected)
+        print(f"  {name}: {equal[name]:.1%} of the translations are those of our plain search", flush=True)
+        least = next((share for kind, share in LEAST.items() if kind in name), 0.95)
+        if not equal[name] >= least:
+            raise WrongResult(f"{name}: only {equal[name]:.1%} of the translations are ours; nothing was timed")
+    return equal
+
+
+def best_size(name: str, way: Translate, texts: Sequence[str], clock: Callable[[], float]) -> int:
+    """The size of a batch with which one pass is quickest."""
+    seconds = {}
+    for size in next(sizes for side, sizes in BATCHES.items() if name.startswith(side)):
+        start = clock()
+        way(texts, size)
+        seconds[size] = clock() - start
+    best = min(seconds, key=seconds.__getitem__)
+    print(f"  {name}: {', '.join(f'{size}: {each:.1f} s' for size, each in seconds.items())}", flush=True)
+    return best
+
+
+def measured(
+    case: str,
+    ways: dict[str, Callable[[], object]],
+    equal: dict[str, float],
+    count: int,
+    peer: str,
+    asked: argparse.Namespace,
+) -> list[dict[str, object]]:
+    """A row for each way: seconds, and how often the speed of Hugging Face and of CTranslate2 in float32."""
+    seconds = side_by_side(ways, rounds=asked.rounds, warm_up=1, clock=clock_of(asked))
+    rows: list[dict[str, object]] = []
+    for name, times in seconds.items():
+        against = {f"times_{other}": f"{ratio(seconds[key], times):.2f}"
+                   for other, key in (("hugging_face", peer), ("ctranslate2", "CTranslate2, float32"))}  # fmt: skip
+        median = statistics.median(times)
+        rows.append({
+            "case": case, "way": name, "sentences": count, "threads": asked.threads,
+            "clock": "processor" if asked.processor else "wall", "seconds": f"{median:.3f}",
+            "sentences_per_second": f"{count / median:.1f}", **against, "equal": f"{equal[name]:.3f}",
+            "load": f"{os.getloadavg()[0]:.1f}", "run": asked.run,
+        })  # fmt: skip
+        print(f"{case:16} {name:34} {median:8.3f} s  {' '.join(against.values())}  {equal[name]:.1%}", flush=True)
+    return rows
+
+
+def clock_of(asked: argparse.Namespace) -> Callable[[], float]:
+    """The clock that is asked for."""
+    return time.process_time if asked.processor else time.perf_counter
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--run", default="tatoeba-en-fr", help="a run of the Transformer in sub-words")
+    parser.add_argument("--sentences", type=int, default=1000)
+    parser.add_argument("--single", type=int, default=50, help="sentences that are translated one by one")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--processor", action="store_true", help="processor seconds, not those of the clock")
+    parser.add_argument("--no-save", action="store_true", help="do not add to results/search_cpu.csv")
+    asked = parser.parse_args()
+    torch.set_num_threads(asked.threads)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    model, test = regard.load(asked.run, device="cpu"), tatoeba_plain()["test"].source
+    texts = test[:: max(1, len(test) // asked.sentences)][: asked.sentences]
+    single = texts[:: max(1, len(texts) // asked.single)][: asked.single]
+    with tempfile.TemporaryDirectory() as temporary:
+        small, folder = Path(temporary) / "ctranslate2", Path(temporary) / "transformers"
+        export_model(model, "ctranslate2", small)
+        export_model(model, "transformers", folder)
+        kind, generate = hugging_face_search(model, folder)
+        peer = f"Hugging Face, {kind}"
+        ways = {"regard": ours(model, "auto"), "regard, plain": ours(model, "plain"), peer: generate}
+        ways |= {f"CTranslate2, {how}": ctranslate2_search(model, small, how, asked.threads)
+                 for how in ("float32", "int8")}  # fmt: skip
+        print(f"{asked.run}, {len(texts)} sentences, beam {BEAMS}, {asked.threads} threads", flush=True)
+        equal = shares(ways, texts)
+        print("sizes of batches, one pass each", flush=True)
+        sizes = {name: best_size(name, way, texts, clock_of(asked)) for name, way in ways.items()}
+        whole = {name: lambda way=way, name=name: way(texts, sizes[name]) for name, way in ways.items()}
+        rows = measured(f"{len(texts)} sentences", whole, equal, len(texts), peer, asked)
+        one = {
+            name: lambda way=way, name=name: [way([text], 1 if name[0] != "r" else 4096) for text in single]
+            for name, way in ways.items()
+        }
+        rows += measured("one by one", one, equal, len(single), peer, asked)
+    rows = [{**row, "batch": sizes[str(row["way"])] if row["case"] != "one by one" else 1} for row in rows]
+    if not asked.no_save:
+        print(f"added to {append('search_cpu.csv', rows)}")
+
+
+if __name__ == "__main__":
+    main()
