@@ -32,7 +32,10 @@ class Best(NamedTuple):
 def best_by_groups(
     log_prob: Float[Tensor, " n"], log_probs: Float[Tensor, "n v"], first: Int[Tensor, "a 1"], wanted: int
 ) -> Best:
-    """The best `wanted` of log_prob + log_probs; `first` is the first row of each sentence."""
+    """The best `wanted` of log_prob + log_probs; `first` is the first row of each sentence.
+
+    A sentence has at least 4·wanted² continuations, so that there are enough groups.
+    """
     width = _width(log_probs, len(first), wanted)
     return _among_best_groups(log_prob, log_probs, _bests(log_probs, width), width, first, wanted, None, None)
 
