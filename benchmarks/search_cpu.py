@@ -5,11 +5,11 @@
     python benchmarks/search_cpu.py --threads 1 --processor     # processor seconds, for a machine that others use too
     python benchmarks/search_cpu.py --run runs/mine --sentences 200 --single 20
 
-Both peers get the run through `regard export`. A run with norms after the layers becomes Marian there, one with norms before
-them Pegasus, which is the same code with the norms before; the model inside the package is of the second kind. All go from
-texts to texts, with 5 beams and no length penalty. Before anything is timed, the translations are compared with those of
-our plain search: 95 % must be equal (80 % in int8), and the shares are printed and kept. Each side has the best of several
-batch sizes, which one pass over all sentences chooses. Then all take turns, and medians are given.
+Both peers get the run through `regard export`. A run with norms after the layers becomes Marian there, one with norms
+before them Pegasus, which is the same code with the norms before; the model inside the package is of the second kind.
+All go from texts to texts, with 5 beams and no length penalty. Before anything is timed, the translations are compared
+with those of our plain search: 95 % must be equal (80 % in int8), and the shares are printed and kept. Each side has
+the best of several batch sizes, which one pass over all sentences chooses. Then all take turns, and medians are given.
 """
 
 import argparse

@@ -1,6 +1,7 @@
 """Searches over packed weights beside the model itself, and beside the model without any cache."""
 
 import math
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -42,7 +43,7 @@ def search(model: Any, source: Tensor, lengths: Tensor, **options: Any) -> list[
 
 def check_equal(found: list[list[Hypothesis]], expected: list[list[Hypothesis]]) -> None:
     assert [[one.tokens for one in each] for each in found] == [[one.tokens for one in each] for each in expected]
-    for one, other in zip(sum(found, []), sum(expected, []), strict=True):
+    for one, other in zip(chain(*found), chain(*expected), strict=True):
         assert one.finished == other.finished
         assert one.log_prob == pytest.approx(other.log_prob, abs=1e-10)
         assert one.score == pytest.approx(other.score, abs=1e-10)
@@ -96,7 +97,7 @@ def test_hypotheses_are_those_of_a_model_without_a_cache(pre_norm: bool) -> None
 
 
 def test_all_end_at_once_and_none_ends() -> None:
-    model, chance = build(1), torch.Generator().manual_seed(1)
+    chance = torch.Generator().manual_seed(1)
     source, lengths = sources(chance, 5)
     for bias, length in ((9.0, 1), (-9.0, 6)):  # EOS is certain, or never comes
         changed = build(1, tie="none")
@@ -225,4 +226,5 @@ def test_in_float32_scores_differ_by_rounding_alone() -> None:
     found = search(packed(model), source, lengths, max_steps=8)
     expected = search(build(8), source, lengths, max_steps=8)
     for [one], [other] in zip(found, expected, strict=True):
-        assert one.log_prob == pytest.approx(other.log_prob, abs=1e-5) and math.isfinite(one.log_prob)
+        assert math.isfinite(one.log_prob)
+        assert one.log_prob == pytest.approx(other.log_prob, abs=1e-5)

@@ -13,8 +13,8 @@ from regard.base import ConfigError
 from regard.data import BOS, EOS, PAD, WordCodec
 from regard.decode.beam import Rules
 from regard.decode.fixed_path import PathRules
-from regard.models.packed_transformer import PackedTransformer
 from regard.models import Bahdanau, BahdanauConfig, ConvS2S, ConvS2SConfig, Transformer, TransformerConfig
+from regard.models.packed_transformer import PackedTransformer
 from regard.tasks import Prediction, Search, translate_texts
 from regard.tasks.fast_search import FastSearch, fast_search, packed, recording_seconds, rules_of
 
@@ -94,7 +94,8 @@ def test_when_weights_are_packed() -> None:
     assert packed(made, Search()) is made
     handle.remove()
     for wrong, how, reason in (
-        (made, Search(impl="packed", beams=17), "17 beams"), (others[0], Search(impl="packed"), "Bahdanau, which has no")
+        (made, Search(impl="packed", beams=17), "17 beams"),
+        (others[0], Search(impl="packed"), "Bahdanau, which has no"),
     ):  # fmt: skip
         with pytest.raises(ConfigError, match=f"packed weights cannot run here: got {reason}"):
             packed(wrong, how)

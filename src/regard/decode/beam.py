@@ -134,7 +134,13 @@ class _Growing:
         self._barred: dict[frozenset[int], Barred] = {}
 
     def __call__(
-        self, log_prob: Float[Tensor, " n"], logits: Float[Tensor, "n v"], prefixes: Tensor | None, step: int, *, sentences: int
+        self,
+        log_prob: Float[Tensor, " n"],
+        logits: Float[Tensor, "n v"],
+        prefixes: Tensor | None,
+        step: int,
+        *,
+        sentences: int,
     ) -> "Candidates":
         """The best 2·beams continuations of each sentence, or all."""
         rules = self.rules

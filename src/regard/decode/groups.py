@@ -56,7 +56,7 @@ def best_of_logits(
     low, high = best.amax(1).aminmax()
     if not (low >= -LARGEST and high <= LARGEST):  # of NaN too
         return None
-    normaliser = torch.cat([part.exp().sum(1) for part in logits.split(ROWS)]).log()
+    normaliser = torch.cat([part.exp().sum(1) for part in torch.split(logits, ROWS)]).log()
     if barred is not None:
         for group in {token // width for token in barred.tokens}:
             here = slice(group * width, (group + 1) * width)
@@ -73,9 +73,9 @@ def _width(scores: Tensor, sentences: int, wanted: int) -> int:
 
 def _bests(scores: Float[Tensor, "n v"], width: int) -> Float[Tensor, "n g"]:
     """The best of each group."""
-    rows, size = scores.shape
+    size = scores.shape[1]
     full = size - size % width
-    bests = [scores[:, :full].unflatten(1, (-1, width)).amax(-1)] if full else []
+    bests = [scores[:, :full].view(len(scores), -1, width).amax(-1)] if full else []
     if full < size:
         bests.append(scores[:, full:].amax(-1, keepdim=True))
     return torch.cat(bests, 1)

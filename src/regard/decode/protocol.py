@@ -133,9 +133,9 @@ def mapped(
         return type(state)(*parts) if hasattr(state, "_fields") else type(state)(parts)
     if isinstance(state, dict):
         same = copy.copy(state)
-        same.update({
-            name: mapped(item, change, shared, numbers=numbers, in_place=in_place) for name, item in state.items()
-        })
+        same.update(
+            {name: mapped(item, change, shared, numbers=numbers, in_place=in_place) for name, item in state.items()}
+        )
         return same
     if dataclasses.is_dataclass(state) and not isinstance(state, type):
         fresh = copy.copy(state)

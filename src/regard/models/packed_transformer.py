@@ -1,8 +1,8 @@
 """The decoder of `transformer.py` for search on a CPU: a step of few and large operations, with nothing moved.
 
-Keys and values of all prefixes of a sentence stand side by side in one pool and stay where they are. A prefix does not own
-a row of them: it knows which ones are its ancestors, and `seen` is −∞ for all others. So a beam that branches copies
-no cache, and the w prefixes of a sentence are w queries of one product:
+Keys and values of all prefixes of a sentence stand side by side in one pool and stay where they are. A prefix does not
+own a row of them: it knows which ones are its ancestors, and `seen` is −∞ for all others. So a beam that branches
+copies no cache, and the w prefixes of a sentence are w queries of one product:
 
     scores [a·h w w·t] = queries [a·h w d] · pool [a·h d w·t]
 
@@ -24,7 +24,7 @@ from regard.attention import Attention, Learned, MultiHead, Sinusoidal
 from regard.decode import Shared, Step
 from regard.decode.protocol import InPlace
 from regard.models.translator import EncodedSource
-from regard.nn import DecoderLayer, FeedForward
+from regard.nn import DecoderLayer, FeedForward, Residual
 from regard.score import ScaledDot
 
 if TYPE_CHECKING:
@@ -157,7 +157,9 @@ class PackedTransformer:
             full = (memory.lengths > 0).to(values.dtype)
             values.mul_(full[:, None, None, None])
             allowed = allowed | (full == 0).unsqueeze(1)  # so that the softmax is one of numbers
-        padding = None if allowed.all() else torch.zeros_like(allowed, dtype=keys.dtype).masked_fill(~allowed, -math.inf)
+        padding = None
+        if not allowed.all():
+            padding = torch.zeros_like(allowed, dtype=keys.dtype).masked_fill(~allowed, -math.inf)
         return PackedState(Pool(keys, values), 0, None, Shared(padding), Shared(full))
 
     def step(self, tokens: Int[Tensor, " n"], state: PackedState) -> Step:
@@ -197,7 +199,8 @@ class PackedTransformer:
         dim = self.model.config.dim
         if time >= len(self.places):
             more = self.places.new_zeros(1, 4 * ROOM if type(self.model.place) is Sinusoidal else 1, dim)
-            self.places = torch.cat([self.places, self.model.place(more, offset=len(self.places))[0]])
+            placed = more if self.model.place is None else self.model.place(more, offset=len(self.places))
+            self.places = torch.cat([self.places, placed[0]])
         return F.embedding(tokens, self.model.target.weight).mul_(math.sqrt(dim)).add_(self.places[time])
 
     def _enter(self, x: Tensor, norm: Norm) -> Tensor:
@@ -250,7 +253,8 @@ def reason_against(model: "Transformer") -> str:
                 return reason
         if any(type(each) is not nn.Linear for each in (layer.feed.widen, layer.feed.narrow)):
             return "a feed-forward layer whose products are not plain ones"
-        if any(type(each.norm) is not nn.LayerNorm for each in (layer.around_inner, layer.around_cross, layer.around_feed)):
+        around = (layer.around_inner, layer.around_cross, layer.around_feed)
+        if any(type(each) is not Residual or type(each.norm) is not nn.LayerNorm for each in around):
             return "a norm that is not a plain one"
     return ""
 

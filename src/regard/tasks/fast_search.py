@@ -1,4 +1,4 @@
-"""When a search runs over a packed model or over fixed shapes, and what the second needs: a copy, buffers, recorded steps."""
+"""When a search runs over packed weights or fixed shapes, and what these need: a copy, buffers, and recorded steps."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
