@@ -7,12 +7,15 @@
 
 Both peers get the run through `regard export`. A run with norms after the layers becomes Marian there, one with norms
 before them Pegasus, which is the same code with the norms before; the model inside the package is of the second kind.
-All go from texts to texts, with 5 beams and no length penalty. Before anything is timed, the translations are compared
-with those of our plain search: 95 % must be equal (80 % in int8), and the shares are printed and kept. Each side has
-the best of several batch sizes, which one pass over all sentences chooses. Then all take turns, and medians are given.
+All go from texts to texts, with 5 beams and no length penalty. Before anything is timed, the logits of our packed
+weights are compared with float64 (gate.py), and the translations with those of our plain search: 95 % must be equal
+(80 % in int8), and the shares are printed and kept. Each side has the best of several batch sizes, which one pass over
+all sentences chooses. Then all take turns, and medians are given. "regard, int8" is what torch's products in int8 would
+give us: the library does not offer it.
 """
 
 import argparse
+import copy
 import itertools
 import os
 import statistics
@@ -25,16 +28,18 @@ from typing import Any
 import ctranslate2
 import torch
 import transformers
-from gate import WrongResult
+from gate import WrongResult, check_results, describe
 from timing import append, ratio, side_by_side
+from torch import Tensor
 
 import regard
 from regard.api import Model
-from regard.data import BOS, EOS, PAD, collate
+from regard.data import BOS, EOS, PAD, UNK, collate
 from regard.datasets.tatoeba_plain import tatoeba_plain
 from regard.export import export_model
+from regard.models.packed_transformer import PackedTransformer
 
-BEAMS = 5
+BEAMS, STEPS = 5, 6  # steps whose logits are compared
 LEAST = {"int8": 0.80}  # shares of translations that must be those of our plain search; of the others, 95 %
 NEVER = [["<pad>"], ["<bos>"]]
 BATCHES = {"regard": (4096, 8192, 16384), "CTranslate2": (32, 64, 128, 256), "Hugging Face": (32, 64, 128)}
@@ -48,6 +53,46 @@ def ours(model: Model, impl: str) -> Translate:
     def run(texts: Sequence[str], size: int) -> list[str]:
         settings: dict[str, Any] = {"beam": BEAMS, "length_penalty": 0.0, "batch_tokens": size, "impl": impl}
         return [translation.text for translation in model.translate(list(texts), **settings)]
+
+    return run
+
+
+class Quantised(PackedTransformer):
+    """Our packed weights in int8, one scale for each channel, by torch's own dynamic quantisation: made once."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model)
+        self.to_logits = prepacked(*self.to_logits)
+        for layer in self.layers:
+            for name in ("inner", "query", "inner_output", "cross_output", "widen", "narrow"):
+                setattr(layer, name, prepacked(*getattr(layer, name)))
+
+    def _product(self, x: Tensor, weights: Any) -> Tensor:
+        product: Tensor = torch.ops.quantized.linear_dynamic(x, weights, False)
+        return product
+
+    def _added(self, x: Tensor, y: Tensor, weights: Any) -> Tensor:
+        return self._product(y, weights).add_(x)
+
+
+def prepacked(weight: Tensor, bias: Tensor | None) -> Any:
+    """Weights in int8 as torch's products read them."""
+    scales, zeros = (weight.detach().abs().amax(1) / 127).double(), torch.zeros(len(weight), dtype=torch.long)
+    numbers = torch.quantize_per_channel(weight.detach(), scales.clamp(min=1e-9), zeros, 0, torch.qint8)
+    return torch.ops.quantized.linear_prepack(numbers, None if bias is None else bias.detach())
+
+
+def ours_in_int8(model: Model) -> Translate:
+    """Our search with products in int8; the model of this benchmark alone offers it."""
+    quantised, plain = Quantised(model.module), model.module.packed
+    search = ours(model, "packed")
+
+    def run(texts: Sequence[str], size: int) -> list[str]:
+        model.module.packed = lambda: quantised
+        try:
+            return search(texts, size)
+        finally:
+            model.module.packed = plain
 
     return run
 
@@ -93,6 +138,25 @@ def hugging_face_search(model: Model, folder: Path) -> tuple[str, Translate]:
         return found
 
     return type(peer).__name__, run
+
+
+@torch.no_grad()
+def same_logits(model: Model, texts: Sequence[str]) -> None:
+    """Refuse packed weights whose logits are further from float64 than twice the error of the model in float32."""
+    batch = collate([(model.task.codecs[0].encode_text(text), []) for text in texts])
+    steps = [torch.full((len(texts),), number) for number in (BOS, *range(UNK + 1, UNK + STEPS))]
+
+    def logits(searched: Any) -> dict[str, list[Tensor]]:
+        state, found = searched.init_state(searched.encode(batch.source, batch.source_lengths)), []
+        for words in steps:
+            step = searched.step(words, state)
+            state = step.state
+            found.append(step.logits)
+        return {"logits": found}
+
+    plain = model.module.eval()
+    results = {"packed": logits(plain.packed())}
+    print(describe(check_results(results, eager=logits(plain), exact=logits(copy.deepcopy(plain).double()))))
 
 
 def shares(ways: dict[str, Translate], texts: Sequence[str]) -> dict[str, float]:
@@ -172,10 +236,12 @@ def main() -> None:
         export_model(model, "transformers", folder)
         kind, generate = hugging_face_search(model, folder)
         peer = f"Hugging Face, {kind}"
-        ways = {"regard": ours(model, "auto"), "regard, plain": ours(model, "plain"), peer: generate}
+        ways = {"regard": ours(model, "auto"), "regard, plain": ours(model, "plain")}
+        ways |= {"regard, int8": ours_in_int8(model), peer: generate}
         ways |= {f"CTranslate2, {how}": ctranslate2_search(model, small, how, asked.threads)
                  for how in ("float32", "int8")}  # fmt: skip
         print(f"{asked.run}, {len(texts)} sentences, beam {BEAMS}, {asked.threads} threads", flush=True)
+        same_logits(model, texts[:32])
         equal = shares(ways, texts)
         print("sizes of batches, one pass each", flush=True)
         sizes = {name: best_size(name, way, texts, clock_of(asked)) for name, way in ways.items()}

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from regard.models.transformer import Transformer
 
 Norm = tuple[tuple[int, ...], Tensor, Tensor, float]
+Weights = tuple[Tensor, Tensor | None]
 ROOM = 8  # steps by which a pool grows
 
 
@@ -121,10 +122,10 @@ class _Layer:
         weights, biases = [each.weight for each in projections], [each.bias for each in projections]
         self.inner = torch.cat([weights[0] * scale, *weights[1:]]), torch.cat([biases[0] * scale, *biases[1:]])
         self.query = cross.to_query.weight * scale, cross.to_query.bias * scale
-        self.inner_output = inner.to_output.weight.mT, inner.to_output.bias
-        self.cross_output = cross.to_output.weight.mT, cross.to_output.bias
+        self.inner_output = inner.to_output.weight, inner.to_output.bias
+        self.cross_output = cross.to_output.weight, cross.to_output.bias
         self.widen = feed.widen.weight, feed.widen.bias
-        self.narrow = feed.narrow.weight.mT, feed.narrow.bias
+        self.narrow = feed.narrow.weight, feed.narrow.bias
 
 
 class PackedTransformer:
@@ -138,6 +139,7 @@ class PackedTransformer:
         sides = [projection for layer in layers for projection in (layer.cross.to_keys, layer.cross.to_values)]
         self.source = torch.cat([side.weight for side in sides]), torch.cat([side.bias for side in sides])
         self.width = layers[0].cross.to_query.out_features // self.heads
+        self.to_logits: Weights = (model.to_logits.weight, None)
         self.asked = model._asked_layer()
         self.places = model.target.weight.new_empty(0, model.config.dim)
 
@@ -174,25 +176,25 @@ class PackedTransformer:
         pool.make_room(prefixes)
         for number, (layer, places) in enumerate(zip(self.layers, pool.layers(prefixes), strict=True)):
             before_inner, before_cross, before_feed = layer.norms
-            query, keys, values = F.linear(self._enter(x, before_inner), *layer.inner).view(shape).unbind(2)
+            query, keys, values = self._product(self._enter(x, before_inner), layer.inner).view(shape).unbind(2)
             places.new_keys.copy_(keys.permute(0, 2, 3, 1))
             places.new_values.copy_(values.transpose(1, 2))
             mixed, _ = self._attend(query, places.keys, places.values, added)
             x = self._leave(x, mixed, layer.inner_output, before_inner)
 
-            query = F.linear(self._enter(x, before_cross), *layer.query).view(shape).squeeze(2)
+            query = self._product(self._enter(x, before_cross), layer.query).view(shape).squeeze(2)
             mixed, looks = self._attend(query, places.source_keys, places.source_values, padding)
             if number == self.asked:
                 weights = self.model._of_heads(looks).flatten(0, 1)  # [a h w k] → [n k]
             x = self._leave(x, mixed, layer.cross_output, before_cross)
 
-            hidden = F.linear(self._enter(x, before_feed), *layer.widen).relu_()
+            hidden = self._product(self._enter(x, before_feed), layer.widen).relu_()
             x = self._leave(x, hidden, layer.narrow, before_feed)
         pool.filled += prefixes
         if weights is not None and state.full.value is not None:
             weights = weights * state.full.value.repeat_interleave(prefixes).unsqueeze(1)
         after = state._replace(time=state.time + 1, seen=seen)
-        return Step(F.linear(self.model.decoder_norm(x), self.model.to_logits.weight), after, weights)
+        return Step(self._product(self.model.decoder_norm(x), self.to_logits), after, weights)
 
     def _embed(self, tokens: Int[Tensor, " n"], time: int) -> Float[Tensor, "n e"]:
         """The vectors of words at this place; places are made for several steps at once."""
@@ -203,14 +205,21 @@ class PackedTransformer:
             self.places = torch.cat([self.places, placed[0]])
         return F.embedding(tokens, self.model.target.weight).mul_(math.sqrt(dim)).add_(self.places[time])
 
+    def _product(self, x: Float[Tensor, "n d"], weights: Weights) -> Float[Tensor, "n e"]:
+        return F.linear(x, *weights)
+
+    def _added(self, x: Float[Tensor, "n e"], y: Float[Tensor, "n d"], weights: Weights) -> Float[Tensor, "n e"]:
+        weight, bias = weights
+        assert bias is not None
+        return torch.addmm(x, y, weight.mT).add_(bias)
+
     def _enter(self, x: Tensor, norm: Norm) -> Tensor:
         """What a sub-layer sees."""
         return torch.layer_norm(x, *norm) if self.pre_norm else x
 
-    def _leave(self, x: Tensor, y: Tensor, output: tuple[Tensor, Tensor], norm: Norm) -> Tensor:
+    def _leave(self, x: Tensor, y: Tensor, output: Weights, norm: Norm) -> Tensor:
         """x with what the sub-layer made of it, y, after its last projection."""
-        weight, bias = output
-        added = torch.addmm(x, y, weight).add_(bias)
+        added = self._added(x, y, output)
         return added if self.pre_norm else torch.layer_norm(added, *norm)
 
     def _attend(
