@@ -40,6 +40,7 @@ from regard.export import export_model
 from regard.models.packed_transformer import PackedTransformer
 
 BEAMS, STEPS = 5, 6  # steps whose logits are compared
+MOST_APART = 2e-5  # of scores in float32
 LEAST = {"int8": 0.80}  # shares of translations that must be those of our plain search; of the others, 95 %
 NEVER = [["<pad>"], ["<bos>"]]
 BATCHES = {"regard": (4096, 8192, 16384), "CTranslate2": (32, 64, 128, 256), "Hugging Face": (32, 64, 128)}
@@ -159,6 +160,19 @@ def same_logits(model: Model, texts: Sequence[str]) -> None:
     print(describe(check_results(results, eager=logits(plain), exact=logits(copy.deepcopy(plain).double()))))
 
 
+def same_scores(model: Model, texts: Sequence[str]) -> None:
+    """Refuse packed weights where translations are those of the plain search and their scores are not."""
+    found, expected = (
+        model.translate(list(texts), beam=BEAMS, length_penalty=0.0, impl=impl) for impl in ("packed", "plain")
+    )
+    pairs = [(one, other) for one, other in zip(found, expected, strict=True) if one.tokens == other.tokens]
+    scores = max(abs(one.score - other.score) for one, other in pairs)
+    weights = max(float(abs(one.weights - other.weights).max()) for one, other in pairs)
+    print(f"  packed and plain: scores differ by {scores:.1e} at most, weights by {weights:.1e}", flush=True)
+    if not scores <= MOST_APART:
+        raise WrongResult(f"scores differ by {scores:.1e}; nothing was timed")
+
+
 def shares(ways: dict[str, Translate], texts: Sequence[str]) -> dict[str, float]:
     """The share of translations that are those of our plain search; too few end the program."""
     expected, equal = ways["regard, plain"](texts, BATCHES["regard"][0]), {}
@@ -242,6 +256,7 @@ def main() -> None:
                  for how in ("float32", "int8")}  # fmt: skip
         print(f"{asked.run}, {len(texts)} sentences, beam {BEAMS}, {asked.threads} threads", flush=True)
         same_logits(model, texts[:32])
+        same_scores(model, texts)
         equal = shares(ways, texts)
         print("sizes of batches, one pass each", flush=True)
         sizes = {name: best_size(name, way, texts, clock_of(asked)) for name, way in ways.items()}
