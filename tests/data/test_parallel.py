@@ -241,7 +241,9 @@ def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_more_text_than_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.tsv").write_text("a cat\tun chat\n" * 1000)
     monkeypatch.setattr("regard.data.parallel.free_memory", lambda: 5000)
-    with pytest.raises(DataError, match=r"a.tsv: there is more text than memory: got \d\d lines so far. Try: take a"):
+    with pytest.raises(
+        DataError, match=r"a.tsv: there is more text than memory: got \d\d pairs so far. Try: set task.reading"
+    ):
         read_parallel(tmp_path / "a.tsv")
 
 

@@ -35,7 +35,13 @@ from regard.train.trainer import CHECKPOINTS, FINAL, Watch
 ENVIRONMENT = "environment.json"  # in a run folder
 
 
-def load(run: str | Path, *, device: str = "auto", source: str | None = None, target: str | None = None) -> Model:
+def load(
+    run: str | Path,
+    *,
+    device: str = "auto",
+    source: str | Sequence[str] | None = None,
+    target: str | Sequence[str] | None = None,
+) -> Model:
     """The model of a run folder, or one that ships with the package, such as "tatoeba-en-fr"; see `zoo`.
 
     A run that has not ended gives its last checkpoint. `source` and `target` name the files that a run was trained on,

@@ -161,6 +161,7 @@ class StoredTask:
     display: ClassVar[Display]
     settings_type: ClassVar[type]  # the settings of a prediction and of an evaluation: what `--set` may change
     unused_settings: ClassVar[tuple[str, ...]] = ()  # those of them that mean nothing here
+    several_files: ClassVar[bool] = False  # whether `from_files` takes tuples of paths, and patterns
     config: Any
     tests: Any = ("test",)
 
