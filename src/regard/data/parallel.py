@@ -247,7 +247,7 @@ def _raw_lines(path: Place, seen: Seen | None = None) -> Iterator[bytes]:
         got = (getattr(error, "strerror", None) or str(error)).lower()
         cure = "check the path, or download the data"
         raise DataError(f"{name}: cannot be read", got=got, expected="a file", cure=cure) from error
-    with raw, OPENERS[suffix](raw, "rb") if suffix in OPENERS else nullcontext(raw) as file:
+    with raw, _unpacked(raw, suffix) as file:
         try:
             while line := file.readline(MAX_LINE + 1):
                 number += 1
@@ -264,6 +264,11 @@ def _raw_lines(path: Place, seen: Seen | None = None) -> Iterator[bytes]:
             raise DataError(what, got=got, expected=f"a whole {suffix} file", cure=cure) from error
     if number == 0:
         raise DataError(f"{name}: the file is empty", got="0 lines", expected="1 or more", cure="download it again")
+
+
+def _unpacked(raw: Any, suffix: str) -> Any:
+    """What a packed file holds, in a buffer whose lines are found without Python; a plain file as it is."""
+    return io.BufferedReader(OPENERS[suffix](raw, "rb"), 2**17) if suffix in OPENERS else nullcontext(raw)
 
 
 class _Watched(io.FileIO):
