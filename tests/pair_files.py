@@ -27,7 +27,7 @@ def made_up(count: int, *, seed: int = 0, words: int = 50, copies: float = 0.1) 
 def write_sides(
     folder: Path, pairs: Sequence[tuple[str, str]], *, files: int = 3, ending: str = ".gz"
 ) -> tuple[str, str]:
-    """The pairs in files such as c.00.de.gz and c.00.en.gz, with unlike numbers of lines; the patterns of both sides."""
+    """The pairs in files such as c.00.de.gz and c.00.en.gz, of unlike sizes; gives the patterns of both sides."""
     folder.mkdir(parents=True, exist_ok=True)
     bounds = [len(pairs) * n * n // files**2 for n in range(files + 1)]
     for number, (start, end) in enumerate(pairwise(bounds)):

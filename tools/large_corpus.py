@@ -2,9 +2,9 @@
 
     python tools/large_corpus.py --pairs 20000000 --folder /tmp/large
 
-Makes two corpora from a seed, one of 20,000 pairs and one of `--pairs`, as packed files of made-up words. On each of them
-a tiny Transformer is trained twice, from shards: once without a break, once with three SIGKILLs at random updates, each
-followed by a resume. The weights of both must be equal to the bit. Then it prints for both corpora the seconds of each
+Makes two corpora from a seed, one of 20,000 pairs and one of `--pairs`, as packed files of made-up words. On each of
+them a tiny Transformer is trained twice, from shards: once without a break, once with three SIGKILLs at random updates,
+each followed by a resume. The weights of both must be equal to the bit. Then it prints for both corpora the seconds of each
 part, what each process read, and the peak of its resident memory, which must not differ by more than 200 MiB.
 What it made is left in the folder; `--clean` removes it. Exit status 1 if something is not as it must be.
 """
@@ -41,7 +41,7 @@ SETTINGS = [
 
 
 def lexicon(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Made-up words, each with a space behind it: letters [w 10], and how long they are [w]; number 0 is a full stop."""
+    """Made-up words, each with a space behind it: letters [w 10], and how long they are [w]; the first is a mark."""
     draw = np.random.default_rng([seed, 1])
     table = np.unique(LETTERS[draw.integers(0, 26, (2 * WORDS, 9))], axis=0)
     table = draw.permutation(table)[:WORDS]
