@@ -4,8 +4,8 @@
 
 Makes two corpora from a seed, one of 20,000 pairs and one of `--pairs`, as packed files of made-up words. On each of
 them a tiny Transformer is trained twice, from shards: once without a break, once with three SIGKILLs at random updates,
-each followed by a resume. The weights of both must be equal to the bit. Then it prints for both corpora the seconds of each
-part, what each process read, and the peak of its resident memory, which must not differ by more than 200 MiB.
+each followed by a resume. The weights of both must be equal to the bit. Then it prints for both corpora the seconds
+of each part, what each process read, and the peak of its memory, which may differ by 200 MiB at most.
 What it made is left in the folder; `--clean` removes it. Exit status 1 if something is not as it must be.
 """
 
