@@ -36,13 +36,19 @@ INPUTS: dict[str, Input] = {
     "small_parameters": Input(6.0e6, "parameters", "counted: transformer/multi30k_de_en"),
     "base_parameters": Input(63_082_496, "parameters", "counted: transformer_base, 37,000 joint units"),
     "big_parameters": Input(214_245_376, "parameters", "counted: transformer_big, 37,000 joint units"),
-    "small_rate": Input(541_424, "target tokens a second a GPU", "measured: H200, eager, autocast, docs/speed.md"),
-    "small_captured": Input(818_147, "target tokens a second", "measured: H200, captured, one GPU, docs/speed.md"),
+    "small_rate": Input(818_147, "target tokens a second a GPU", "measured: H200, captured, autocast, docs/speed.md"),
+    "small_eager": Input(541_424, "target tokens a second", "measured: H200, eager, autocast, docs/speed.md"),
+    "small_pairs": Input(1024, "pairs an update", "of this measurement"),
+    "small_length": Input(14, "target tokens a pair", "counted: Multi30k in words, with <eos>"),
+    "small_layers": Input(6, "layers, encoder and decoder", "counted"),
+    "large_layers": Input(12, "layers, encoder and decoder, of base and big", "counted"),
     "mfu": Input(0.2, "share of the peak", "assumed for base and big"),
     "peak": Input(989e12, "operations a second", "data sheet: H200, bfloat16 without sparsity"),
-    "small_activations": Input(150e3, "bytes a target token", "measured on a CPU"),
-    "base_activations": Input(700e3, "bytes a target token", "measured on a CPU"),
-    "big_activations": Input(1.2e6, "bytes a target token", "measured on a CPU"),
+    "small_activations": Input(1.007e5, "bytes a target token", "measured on a CPU"),
+    "base_activations": Input(4.723e5, "bytes a target token", "measured on a CPU"),
+    "big_activations": Input(8.704e5, "bytes a target token", "measured on a CPU"),
+    "small_units": Input(8000, "units of the vocabulary", "counted"),
+    "large_units": Input(37_000, "units of the vocabulary, of base and big", "counted"),
     # the data
     "corpus_pairs": Input(4.5e6, "pairs", "published: WMT14 English–German, Vaswani et al. 2017"),
     "times": Input(1000, "times as many pairs", "the second corpus"),
@@ -52,14 +58,14 @@ INPUTS: dict[str, Input] = {
     "largest_batch": Input(400_000, "target tokens an update", "published: Ott et al. 2018, Scaling NMT"),
     "passes": Input(1, "passes over the second corpus", "assumed"),
     # the processor: seconds of one core
-    "scan_pair": Input(8e-6, "seconds a pair", "measured: first pass over a corpus"),
-    "read_pair": Input(8e-6, "seconds a pair", "measured: reading and hashing in the second pass"),
-    "words_sentence": Input(8e-6, "seconds a sentence", "measured: words"),
-    "bpe_sentence": Input(2e-5, "seconds a sentence", "measured: BPE of 3,500 units"),
-    "measured_words": Input(6, "words a sentence", "counted: the text of these two"),
-    "cut_pair": Input(5e-7, "seconds a pair", "measured: a window read and cut into batches"),
-    "collate_pair": Input(1e-6, "seconds a pair", "measured: a batch made of its rows"),
-    "write": Input(2e8, "bytes a second", "measured: a checkpoint written, hashed and flushed"),
+    "scan_pair": Input(7.9e-6, "seconds a pair", "measured: first pass over a corpus"),
+    "read_pair": Input(6.1e-6, "seconds a pair", "measured: reading and hashing in the second pass"),
+    "words_sentence": Input(6.8e-6, "seconds a sentence", "measured: words"),
+    "bpe_sentence": Input(7.6e-6, "seconds a sentence", "measured: BPE of 3,500 units"),
+    "measured_words": Input(5.5, "words a sentence", "counted: the text of these two"),
+    "cut_pair": Input(8.3e-7, "seconds a pair", "measured: a window read and cut into batches"),
+    "collate_pair": Input(1.2e-6, "seconds a pair", "measured: a batch made of its rows"),
+    "write": Input(5e8, "bytes a second", "assumed: a local disk, and the sha256 of one core"),
     # the machines
     "node": Input(8, "GPUs a node", "assumed"),
     "nvlink": Input(450e9, "bytes a second a GPU, one direction", "data sheet: H200, NVLink 900 GB/s both ways"),
@@ -90,9 +96,18 @@ class Plan:
             return self["small_rate"]
         return self["mfu"] * self["peak"] / (6 * self[f"{model}_parameters"])
 
-    def compute(self, model: str, gpus: int, batch: float) -> float:
-        """Seconds of an update without waiting: batch / gpus / rate."""
+    def launching(self, model: str) -> float:
+        """Seconds that an eager update takes at least: those of the small model's, by the number of layers."""
+        layers = self["small_layers"] if model == "small" else self["large_layers"]
+        return self["small_pairs"] * self["small_length"] / self["small_eager"] / self["small_layers"] * layers
+
+    def computing(self, model: str, gpus: int, batch: float) -> float:
+        """Seconds of arithmetic: batch / gpus / rate."""
         return batch / gpus / self.rate(model)
+
+    def compute(self, model: str, gpus: int, batch: float) -> float:
+        """Seconds of an update without waiting: its arithmetic, or its launches, if they take longer."""
+        return max(self.computing(model, gpus, batch), self.launching(model))
 
     def all_reduce(self, model: str, gpus: int) -> float:
         """Seconds of the ring: 2 · (gpus − 1) / gpus · 4 bytes · parameters / (efficiency · slowest link)."""
@@ -111,10 +126,24 @@ class Plan:
         """Target tokens a second of all GPUs that one core a rank can feed: every rank cuts all, collates its share."""
         return self["pair_tokens"] / (self["cut_pair"] + self["collate_pair"] / gpus)
 
+    def feeding(self, gpus: int, batch: float) -> float:
+        """Seconds of the input of an update: batch / input_bound."""
+        return batch / self.input_bound(gpus)
+
     def step(self, model: str, gpus: int, batch: float) -> float:
-        """Seconds of an update: (computation · straggling + waiting), or what the input takes, if that is more."""
-        busy = self.compute(model, gpus, batch) * self.straggling(gpus) + self.waited(model, gpus, batch)
-        return max(busy, batch / self.input_bound(gpus))
+        """Seconds of an update: computation · straggling + waiting + input; the loop makes no batch ahead."""
+        busy = self.compute(model, gpus, batch) * self.straggling(gpus)
+        return busy + self.waited(model, gpus, batch) + self.feeding(gpus, batch)
+
+    def bound(self, model: str, gpus: int, batch: float) -> str:
+        """What most of the time of an update goes into."""
+        launched = self.launching(model) > self.computing(model, gpus, batch)
+        parts = {
+            "launches" if launched else "arithmetic": self.compute(model, gpus, batch),
+            "all-reduce": self.waited(model, gpus, batch),
+            "input": self.feeding(gpus, batch),
+        }
+        return max(parts, key=lambda name: parts[name])
 
     def states(self, model: str) -> float:
         """Bytes of weights, gradients and both moments of Adam: 16 a parameter."""
@@ -125,8 +154,9 @@ class Plan:
         return self.states(model) / gpus + 2 * 4 * self[f"{model}_parameters"] / 12
 
     def activations(self, model: str, gpus: int, batch: float) -> float:
-        """Bytes that backward needs: activations a token · batch / gpus."""
-        return self[f"{model}_activations"] * batch / gpus
+        """Bytes: (activations a token + 8 a unit: the logits in float32, and their gradient) · batch / gpus."""
+        units = self["small_units"] if model == "small" else self["large_units"]
+        return (self[f"{model}_activations"] + 8 * units) * batch / gpus
 
     def checkpoint(self, model: str) -> float:
         """Bytes of weights and moments: 12 a parameter."""
@@ -173,24 +203,15 @@ def tables(plan: Plan) -> Iterator[str]:
         rows = []
         for model in MODELS:
             for gpus in GPUS:
-                step, compute = plan.step(model, gpus, batch), plan.compute(model, gpus, batch)
-                bound = batch / plan.input_bound(gpus) >= step
-                waits = plan.waited(model, gpus, batch) > compute / 10
-                by = "input" if bound else "all-reduce" if waits else "computation"
-                each_update = [milliseconds(part) for part in (compute, plan.all_reduce(model, gpus), step)]
+                step, busy = plan.step(model, gpus, batch), plan.computing(model, gpus, batch)
+                times = (busy, plan.all_reduce(model, gpus), plan.feeding(gpus, batch), step)
                 whole = span(tokens / batch * step * (1 + plan.lost(model, gpus)))
-                rows.append([model, gpus, f"{batch / gpus:,.0f}", *each_update, by, whole, f"{compute / step:.0%}"])
-        names = [
-            "model",
-            "GPUs",
-            "tokens a GPU",
-            "computation",
-            "all-reduce",
-            "update",
-            "bound by",
-            "training",
-            "in use",
-        ]
+                by = plan.bound(model, gpus, batch)
+                rows.append(
+                    [model, gpus, f"{batch / gpus:,.0f}", *map(milliseconds, times), by, whole, f"{busy / step:.0%}"]
+                )
+        names = ["model", "GPUs", "tokens a GPU", "arithmetic", "all-reduce", "input", "update", "bound by"]
+        names += ["training", "in use"]
         yield from table(names, rows)
     batch = plan["largest_batch"]
     yield f"### Memory of a GPU, of {plan['memory'] / 1e9:,.0f} GB, at {batch:,.0f} target tokens an update"
