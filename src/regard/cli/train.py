@@ -27,7 +27,7 @@ def add(command: argparse.ArgumentParser) -> None:
                          "`regard show RECIPE` lists them")  # fmt: skip
     command.add_argument("--source", metavar="PATH", action="append", help="your own data in place of the recipe's, "
                          "for its task: sentences to translate, one a line (without --target a TSV of both sides); "
-                         "texts with their labels; a running text; stories with questions; lines of "
+                         "texts with their labels; one running text; stories with questions; lines of "
                          "picture<TAB>caption, or of picture<TAB>text for crops of words; a folder of pictures, whose "
                          "sub-folders are classes; a folder of clips; a list of edges, or a folder with edges and "
                          "nodes. Sentences and running text may be several files, plain or packed: give the flag "
