@@ -155,6 +155,18 @@ def test_a_run_notes_its_files(tmp_path: Path) -> None:
         Translation.load(run, settings).batches(seed=0)
 
 
+def test_a_run_that_starts_from_another_has_files_of_its_own(tmp_path: Path) -> None:
+    first = config(tmp_path / "first")
+    saved(Translation(first), tmp_path / "run")
+    other = config(tmp_path / "other", 500)
+    with pytest.raises(DataError, match="has changed since the run began"):
+        Translation.load(tmp_path / "run", other).batches(seed=0)
+    task = Translation.load(tmp_path / "run", other)
+    task.forget_data()  # what api.train does with start=
+    assert task.batches(seed=0).shards.pairs == 500 - 2 * 25  # type: ignore[union-attr]
+    assert len(task.codecs[0]) == len(Translation(first).codecs[0])
+
+
 def test_a_file_that_is_gone(tmp_path: Path) -> None:
     settings = config(tmp_path / "text")
     again = saved(Translation(settings), tmp_path / "run")

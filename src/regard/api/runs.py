@@ -185,7 +185,11 @@ def _new_task(recipe: Recipe, first: Path | None) -> Any:
     if here.name != there.name:
         cure = "start from a run of the same task"
         raise ConfigError(f"{first} does something else", got=there.name, expected=here.name, cure=cure)
-    return load_task(first, recipe) if here.inherits else build_task(recipe)
+    if not here.inherits:
+        return build_task(recipe)
+    task = load_task(first, recipe)
+    task.forget_data()
+    return task
 
 
 def _content(model: Model, evaluation: Evaluation) -> dict[str, Any]:

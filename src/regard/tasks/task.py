@@ -179,6 +179,9 @@ class StoredTask:
         """The task of a run folder; its data are read only when asked for."""
         return cls(config)  # type: ignore[call-arg]
 
+    def forget_data(self) -> None:
+        """Forgets which data the run had that this task was loaded from: a new run has its words, and data of its own."""
+
     def prepare(self, device: str | torch.device, progress: Progress | None = None) -> None:
         """Computes what a training needs once, such as features of pictures."""
 

@@ -154,6 +154,10 @@ class Translation(StoredTask):
         task._run = folder
         return task
 
+    def forget_data(self) -> None:
+        """Forgets the files of the run that it was loaded from; its units stay."""
+        self._run = None
+
     @classmethod
     def from_files(cls, config: TranslationConfig, source: UserFiles, target: UserFiles | None) -> TranslationConfig:
         """The settings for the user's own text: files of two sides line by line, or of one with a tab in each line."""
