@@ -180,7 +180,7 @@ class StoredTask:
         return cls(config)  # type: ignore[call-arg]
 
     def forget_data(self) -> None:
-        """Forgets which data the run had that this task was loaded from: a new run has its words, and data of its own."""
+        """Forgets the data of the run that this task was loaded from: a new run has its words, and data of its own."""
 
     def prepare(self, device: str | torch.device, progress: Progress | None = None) -> None:
         """Computes what a training needs once, such as features of pictures."""
