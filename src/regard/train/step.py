@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.tasks import Batch, CarriesState, Loss, Task
+from regard.tasks import Batch, CarriesState, Loss, Task, TrainingBatches
 from regard.train.averaging import RunningMean
 from regard.train.distributed import World
 from regard.train.mixed_precision import Masters
@@ -40,9 +40,7 @@ class Stepper:
         set_rate(self.optimiser, rate)
         if self.mean is not None:
             self.mean.aim(step)
-        device = self.world.device
-        here = [batch.with_tensors({n: t.to(device) for n, t in batch.tensors().items()}) for batch in batches]
-        self.run(here, self.world.size / count)
+        self.run([self._here(batch) for batch in batches], self.world.size / count)
         self.counted += count
 
     def run(self, batches: Sequence[Batch], scale: float | Tensor) -> None:
@@ -68,6 +66,24 @@ class Stepper:
         with torch.autocast(self.world.device.type, dtype=torch.bfloat16, enabled=mixed, cache_enabled=False):
             return self.task.loss(self.model, batch)
 
+    def rehearse(self, batches: TrainingBatches) -> None:
+        """Before a resumed run goes on: one backward pass, of which nothing is kept, where that decides about bits.
+
+        DDP lays out gradients anew after its first backward pass, and a sum of three or more numbers depends on their
+        order, which follows that layout. A run that was not interrupted has had its first pass long ago.
+        """
+        if self.world.size <= 2:
+            return
+        position = batches.state_dict()
+        batch = next(batches)
+        batches.load_state_dict(position)
+        touched = [*self.masters.model.buffers(), *carried(self.task).values()]
+        before = [tensor.clone() for tensor in touched]
+        (self.forward(self._here(batch)).total * 0).backward()  # type: ignore[no-untyped-call]
+        self.optimiser.zero_grad(set_to_none=True)
+        for tensor, value in zip(touched, before, strict=True):
+            tensor.copy_(value)
+
     def figures(self) -> dict[str, float]:
         """Means over everything since the last call, and over all ranks."""
         total = {name: self.world.sum(value.clone()) for name, value in self.sums.items()}
@@ -88,6 +104,9 @@ class Stepper:
         device = self.world.device
         self.sums = {n: torch.tensor(share * v, dtype=torch.float64, device=device) for n, v in state["sums"].items()}
         self.counted = state["counted"]
+
+    def _here(self, batch: Batch) -> Batch:
+        return batch.with_tensors({name: tensor.to(self.world.device) for name, tensor in batch.tensors().items()})
 
     def _add(self, loss: Loss) -> None:
         for name, value in (("loss", loss.total), *loss.figures.items()):

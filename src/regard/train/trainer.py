@@ -33,12 +33,14 @@ from regard.train.checkpoint import (
 from regard.train.clock import Clock
 from regard.train.distributed import World
 from regard.train.interrupt import interrupts
+from regard.train.launch import mark, unmark
 from regard.train.lock import RunLock
 from regard.train.metrics_log import Records
 from regard.train.mixed_precision import Masters
 from regard.train.optim import build_optimiser, load_optimiser_tensors, optimiser_tensors
 from regard.train.schedule import learning_rate
 from regard.train.settings import Train
+from regard.train.shared_folder import check_shared
 from regard.train.step import CapturedStepper, Stepper, carried
 
 # "step", "train", "valid", "saved", "end", and what there is to say; "stopping" comes from another thread
@@ -125,13 +127,15 @@ class Trainer:
 
     def _loop(self) -> None:
         settings, stepper = self.settings, self.stepper
-        alone = self.world.size == 1  # `torchrun` stops several processes at once
+        alone = self.world.size == 1
         stopping = lambda: self.watch("stopping", {"step": self.step})  # noqa: E731
-        watched = interrupts(stopping) if alone else nullcontext(lambda: False)
-        with watched as interrupted, self.clock:
+        with interrupts(stopping, insist=alone) as interrupted, self.clock:
+            if self.step:
+                with self.clock.paused():
+                    stepper.rehearse(self.batches)
             while not self._is_done():
                 batches = [next(self.batches) for _ in range(settings.accumulate)]
-                count = self.world.count(sum(batch.count for batch in batches))
+                count, asked = self.world.tally(sum(batch.count for batch in batches), not alone and interrupted())
                 self.step += 1
                 torch.manual_seed(((settings.seed * 1_000_003 + self.step) * 4099 + self.world.rank) % 2**63)
                 rate = learning_rate(settings, self.step, self._progress(), self.reductions)
@@ -142,12 +146,12 @@ class Trainer:
                     self._log(rate)
                 if self.step % settings.evaluate_every == 0:
                     self._evaluate()
-                stop = interrupted()
+                stop = interrupted() if alone else asked
                 if self.step % settings.save_every == 0 or stop:
                     self._save()
                 if stop:
                     raise KeyboardInterrupt
-            if interrupted():  # while the last step was saved
+            if alone and interrupted():  # while the last step was saved
                 self._save()
                 raise KeyboardInterrupt
 
@@ -266,6 +270,7 @@ class Trainer:
         if place.is_symlink():
             cure = "put the folder itself there, or link the whole run folder"
             raise CheckpointError(f"{place} is a link", expected="checkpoints inside the run folder", cure=cure)
+        check_shared(self.folder, self.world)
         saved = self._go_on(resume)  # reads only: settings that do not fit leave the folder as it is
         if self.world.is_first:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -274,18 +279,24 @@ class Trainer:
             for path in self.folder.glob(".*.part"):  # a killed process may have been writing
                 path.unlink()
         self.world.wait()
-        if checkpoints(place) != saved:  # one was put back, or another process has trained until now
+        if self._checkpoints() != saved:  # one was put back, or another process has trained until now
             saved = self._go_on(resume)
         if self.world.is_first and not saved:
             self.records.clear()
         elif self.world.is_first:
             self.records.forget_after(self.step)
             prune(place, self.settings.keep)
+        mark(self.folder, self.world)
         self.world.wait()
+
+    def _checkpoints(self) -> list[Path]:
+        """Those that the first process sees: all processes go on from one checkpoint."""
+        names = self.world.same([path.name for path in checkpoints(self.folder / CHECKPOINTS)])
+        return [self.folder / CHECKPOINTS / name for name in names]
 
     def _go_on(self, resume: bool) -> list[Path]:
         """Take in the last checkpoint, if there is one; all of them."""
-        saved = checkpoints(self.folder / CHECKPOINTS)
+        saved = self._checkpoints()
         if saved and not resume:
             raise ConfigError(
                 f"{self.folder} holds a run already",
@@ -342,6 +353,8 @@ class Trainer:
         self._write({"kind": "end", "step": self.step, "seconds": self._seconds(), "preparing": self.stepper.preparing})
         self._check_folder()
         self.world.wait()
+        if self.world.is_first:
+            unmark(self.folder)
         return self.model.eval()
 
     def _final_weights(self) -> dict[str, Tensor]:
