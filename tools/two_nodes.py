@@ -2,9 +2,9 @@
 
     python tools/two_nodes.py
 
-The two machines are two network namespaces of Linux on this machine, joined by a pair of virtual interfaces. That needs
-root and the command `ip`; without them both agents of `torchrun` meet on the loopback interface, and the first line of
-the output says so. A small Transformer learns 45 pairs of sentences, which are made here, without dropout. It is trained
+The two machines are two network namespaces of Linux on this machine, joined by a pair of virtual interfaces. That
+needs root and the command `ip`; without them both agents of `torchrun` meet on the loopback interface, and the first
+line of the output says so. A small Transformer learns 45 pairs of sentences, which are made here, without dropout:
 
 1. by one process;
 2. by 2 × 2 processes: every loss must be that of one process within 1e-5;
@@ -37,7 +37,8 @@ RECIPE = "transformer/plain_en_fr"
 SIZES = [
     "model.dim=32", "model.hidden_dim=64", "model.num_heads=2", "model.encoder_layers=2", "model.decoder_layers=2",
     "model.dropout=0", "task.batch_size=16", "task.batch_tokens=none", "train.warmup=0", "train.lr=0.001",
-    "train.schedule=constant", "train.log_every=1",    "train.evaluate_every=10", "train.save_every=5", "train.ema=0.9", "train.keep=20",
+    "train.schedule=constant", "train.log_every=1", "train.evaluate_every=10", "train.save_every=5", "train.ema=0.9",
+    "train.keep=20",
 ]  # fmt: skip
 TIMES = ("seconds", "per_second", "preparing", "mark")  # what differs between two runs that are equal
 

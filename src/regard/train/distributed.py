@@ -136,9 +136,17 @@ def joined(device: str = "auto") -> Iterator[World]:
 def _check_gpu(place: torch.device, size: int, local_rank: int) -> None:
     there = torch.cuda.device_count()
     if size > 1 and place.index != local_rank:
-        raise ConfigError("--device", got=str(place), expected="cuda: each process takes a GPU of its own", cure="leave the number out")
+        raise ConfigError(
+            "--device",
+            got=str(place),
+            expected="cuda: each process takes a GPU of its own",
+            cure="leave the number out",
+        )
     if place.index is not None and place.index >= there:
-        got, cure = f"no GPU for process {local_rank} of this machine", f"set --nproc-per-node {there}, or choose --device cpu"
+        got, cure = (
+            f"no GPU for process {local_rank} of this machine",
+            f"set --nproc-per-node {there}, or choose --device cpu",
+        )
         raise ConfigError(f"there are {there} GPUs here", got=got, expected="one for each process", cure=cure)
 
 
@@ -151,8 +159,8 @@ def _told_of_losses() -> Iterator[None]:
         if not isinstance(error, torch.distributed.DistError) and "gloo" not in str(error):
             raise
         cure = (
-            "look at what the others said before; with `torchrun --max-restarts 3` all are started again and go on from "
-            "the last checkpoint, else begin again with --resume"
+            "look at what the others said before; `torchrun --max-restarts 3` starts all of them again, and they go on "
+            "from the last checkpoint; without it begin again with --resume"
         )
         raise LostError("the other processes of this training are lost", got=_reason(error), cure=cure) from error
 

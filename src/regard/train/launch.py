@@ -14,7 +14,7 @@ from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
-import torch.distributed
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from regard.base import RegardError, inside, parse_json, write_atomically
 from regard.train.distributed import World
@@ -59,7 +59,7 @@ def is_new(text: str) -> bool:
     attempt, name = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), hashlib.sha256(text.encode()).hexdigest()
     try:
         host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-        store = torch.distributed.TCPStore(host, port, is_master=False, timeout=timedelta(seconds=10))
+        store = TCPStore(host, port, is_master=False, timeout=timedelta(seconds=10))
         return store.add(f"regard/said/{attempt}/{name}", 1) == 1
     except (KeyError, ValueError, RuntimeError):  # the agent with the store is gone: twice is better than never
         return True

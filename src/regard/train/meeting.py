@@ -10,7 +10,7 @@ import secrets
 import time
 from datetime import timedelta
 
-import torch.distributed
+from torch.distributed import PrefixStore, Store, TCPStore  # type: ignore[attr-defined]
 
 from regard.base import RegardError
 
@@ -18,16 +18,16 @@ LIMIT = timedelta(minutes=30)  # until all processes must have come, as torch it
 PAUSE = 0.02
 
 
-def meeting_place(rank: int, size: int) -> torch.distributed.Store | None:
+def meeting_place(rank: int, size: int) -> Store | None:
     """A store that only the processes of this attempt use; None where torch makes one for each attempt by itself."""
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         return None
     host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    store = torch.distributed.TCPStore(host, port, is_master=False, timeout=LIMIT)
-    return torch.distributed.PrefixStore(agreed_name(store, rank, size), store)
+    store = TCPStore(host, port, is_master=False, timeout=LIMIT)
+    return PrefixStore(agreed_name(store, rank, size), store)
 
 
-def agreed_name(store: torch.distributed.Store, rank: int, size: int) -> str:
+def agreed_name(store: Store, rank: int, size: int) -> str:
     """One name for all ranks, which no earlier attempt has used.
 
     A rank asks under a word of its own and waits for the answer to it. The first one answers whatever it finds, also
@@ -48,6 +48,8 @@ def agreed_name(store: torch.distributed.Store, rank: int, size: int) -> str:
             if store.check([f"{name}/knows/{other}"]):
                 missing.remove(other)
         if time.monotonic() > late:
-            raise RegardError(f"{len(missing)} of {size} processes have not come", cure="start torchrun on every machine")
+            raise RegardError(
+                f"{len(missing)} of {size} processes have not come", cure="start torchrun on every machine"
+            )
         time.sleep(PAUSE)
     return name

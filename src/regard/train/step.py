@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.tasks import Batch, CarriesState, Loss, Task, TrainingBatches
 from regard.train.averaging import RunningMean
@@ -30,7 +30,7 @@ class Stepper:
     ) -> None:
         self.masters, self.task, self.optimiser = masters, task, optimiser
         self.settings, self.world, self.mean = settings, world, mean
-        self.model = world.wrap(masters.model)
+        self.model = self.wrapped()
         self.sums: dict[str, Tensor] = {}
         self.counted = 0
         self.preparing = 0.0  # seconds that went into capturing, which is no training
@@ -47,7 +47,7 @@ class Stepper:
         """What is captured: everything that happens on the device."""
         with _products(self.settings.precision):
             for number, batch in enumerate(batches):
-                with self.world.without_sync(self.model, last=number == len(batches) - 1):
+                with self.without_sync(last=number == len(batches) - 1):
                     loss = self.forward(batch)
                     (loss.total * scale).backward()  # type: ignore[no-untyped-call]
                 self._add(loss)
@@ -64,7 +64,19 @@ class Stepper:
         """The loss, in the precision of the settings."""
         mixed = self.settings.precision == "bfloat16"
         with torch.autocast(self.world.device.type, dtype=torch.bfloat16, enabled=mixed, cache_enabled=False):
-            return self.task.loss(self.model, batch)
+            return self.loss(batch)
+
+    def loss(self, batch: Batch) -> Loss:
+        """What the task makes of the model and a batch."""
+        return self.task.loss(self.model, batch)
+
+    def wrapped(self) -> nn.Module:
+        """What is called in a step."""
+        return self.world.wrap(self.masters.model)
+
+    def without_sync(self, *, last: bool) -> AbstractContextManager[None]:
+        """For all batches of a step but the last one: keep gradients here until then."""
+        return self.world.without_sync(self.model, last=last)
 
     def rehearse(self, batches: TrainingBatches) -> None:
         """Before a resumed run goes on: one backward pass, of which nothing is kept, where that decides about bits.

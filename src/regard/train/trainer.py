@@ -7,7 +7,6 @@ whether the process went on or was killed and resumed.
 
 import math
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 
 from regard.base import ConfigError, RegardError
 from regard.tasks import CarriesState, Evaluation, Task
-from regard.train.averaging import RunningMean, mean_of
+from regard.train.averaging import mean_of
 from regard.train.checkpoint import (
     CheckpointError,
     checkpoints,
@@ -25,7 +24,6 @@ from regard.train.checkpoint import (
     load_tensors,
     load_weights,
     prune,
-    save_checkpoint,
     save_tensors,
     tidy,
     weights,
@@ -86,15 +84,13 @@ class Trainer:
         _check_capture(settings, world)
         self.model, self.task, self.settings, self.folder, self.world = model, task, settings, folder, world
         self.watch: Watch = watch if watch is not None and world.is_first else lambda kind, facts: None
-        model.to(world.device).train()
         self.batches = task.batches(seed=settings.seed, rank=world.rank, world=world.size)
-        self.masters = Masters(model, half=settings.precision == "pure_bfloat16")
+        self.masters, stepper = _kinds(model.train(), settings, world)
         optimiser = build_optimiser(
             self.masters.full, settings, capturable=settings.capture, shares=self._shares(), decays=self._decays()
         )
-        self.mean = None if settings.ema is None else RunningMean(model, settings.ema)
-        kind = CapturedStepper if settings.capture else Stepper
-        self.stepper = kind(self.masters, task, optimiser, settings, world, self.mean)
+        self.mean = None if settings.ema is None else self.masters.mean_of(settings.ema)
+        self.stepper = stepper(self.masters, task, optimiser, settings, world, self.mean)
         self.step, self.clock = 0, Clock(world.device)
         self.best: float | None = None
         self.lowest: float | None = None  # of a second figure that counts, where a task has one
@@ -209,15 +205,15 @@ class Trainer:
     def _check_window(self) -> None:
         """The same for losses that are not logged yet, and for weights that the last gradient has spoilt."""
         self._check("loss", self.stepper.state()["sums"].get("loss", 0.0))
-        for name, parameter in self.masters.named().items():
-            self._check(f"sum of {name}", parameter.detach().double().sum().item())
+        for name, total in self.masters.sums():
+            self._check(f"sum of {name}", total)
 
     def _evaluate(self) -> None:
         with self.clock.paused():
             self._check_window()
             score: Evaluation | None = None
-            if self.world.is_first:
-                with self.masters.in_full(), self.mean.in_place() if self.mean is not None else nullcontext():
+            with self.masters.to_evaluate(self.mean):
+                if self.world.is_first:
                     score = self.task.evaluate(self.model, "valid")
                     if score.better_than(self.best, self.lowest):
                         self._check_folder()
@@ -248,17 +244,16 @@ class Trainer:
                 "evaluated": self.evaluated,
                 "world": self.world.size,
             }
+            files = {"model": self.masters.tensors()}
+            files["optimiser"] = optimiser_tensors(self.stepper.optimiser, self.masters.named())
+            if self.mean is not None:
+                files["mean"] = self.masters.mean_tensors(self.mean)
+            if kept := carried(self.task):
+                files["carried"] = kept
+            place = self.folder / CHECKPOINTS
+            self._check_folder()
+            path = self.masters.save(place, self.step, files, state, self.world)
             if self.world.is_first:
-                with self.masters.in_full():
-                    files = {"model": weights(self.model)}
-                files["optimiser"] = optimiser_tensors(self.stepper.optimiser, self.masters.named())
-                if self.mean is not None:
-                    files["mean"] = self.mean.tensors()
-                if kept := carried(self.task):
-                    files["carried"] = kept
-                place = self.folder / CHECKPOINTS
-                self._check_folder()
-                path = save_checkpoint(place, self.step, files, state)
                 prune(place, self.settings.keep)
                 self.watch("saved", {"step": self.step, "path": path})
             self.saved = self.step
@@ -304,7 +299,7 @@ class Trainer:
                 cure="go on with it by --resume, or choose another folder by --out",
             )
         if saved:
-            files, state = load_checkpoint(saved[-1])
+            files, state = self.masters.read(saved[-1])
             try:
                 self._restore(files, state)
             except RegardError:
@@ -319,13 +314,11 @@ class Trainer:
         for name, kind in STATE.items():
             if not isinstance(state[name], kind) or isinstance(state[name], bool):
                 raise TypeError(f"{name} is a {type(state[name]).__name__}")
-        load_weights(self.model, files["model"])
+        if self.mean is not None and "mean" not in files:
+            what = f"the checkpoint of step {state['step']} has no running mean"
+            raise CheckpointError(what, cure="resume with the settings of the run")
         load_optimiser_tensors(self.stepper.optimiser, self.masters.named(), files["optimiser"])
-        if self.mean is not None:
-            if "mean" not in files:
-                what = f"the checkpoint of step {state['step']} has no running mean"
-                raise CheckpointError(what, cure="resume with the settings of the run")
-            self.mean.load(files["mean"])
+        self.masters.load(files, self.mean)
         if "carried" in files and isinstance(self.task, CarriesState):
             self.task.load_carried({name: tensor.to(self.world.device) for name, tensor in files["carried"].items()})
         self.step, self.best, self.saved = state["step"], state["best"], state["step"]
@@ -370,6 +363,16 @@ class Trainer:
         self.watch(record["kind"], record)
         if self.world.is_first:
             self.records.write(record)
+
+
+def _kinds(model: nn.Module, settings: Train, world: World) -> tuple[Masters, type[Stepper]]:
+    """How weights are kept, and how they are updated."""
+    if settings.shard and world.size > 1:
+        from regard.train.sharding import ShardedMasters, ShardedStepper  # torch.distributed.fsdp takes a while
+
+        return ShardedMasters(model, world), ShardedStepper
+    masters = Masters(model.to(world.device), half=settings.precision == "pure_bfloat16")
+    return masters, CapturedStepper if settings.capture else Stepper
 
 
 def _check_capture(settings: Train, world: World) -> None:
