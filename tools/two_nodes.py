@@ -8,9 +8,9 @@ line of the output says so. A small Transformer learns 45 pairs of sentences, wh
 
 1. by one process;
 2. by 2 × 2 processes: every loss must be that of one process within 1e-5;
-3. by 2 × 2 processes, of which one is killed in the middle: torchrun starts all again, and all that is in the
-   run folder at the end must be bit-equal to that of the second training;
-4. from the last checkpoint of the first half of the second training, by two processes and by one: losses as in 1.
+3. by 2 × 2 processes, of which one is killed in the middle: torchrun starts all again, and all weights, moments, means
+   and losses in the run folder at the end must be bit-equal to those of the second training;
+4. from a checkpoint in the middle of the second training, by two processes and by one: losses as in 1.
 
 2 to 4 are done with copies of the weights (DDP) and with shards of them (train.shard=true). Exit status 1 on a fault.
 """
@@ -30,14 +30,19 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-STEPS, HALF = 40, 20
+import torch
+
+from regard.train import checkpoints, load_checkpoint
+from regard.train.checkpoint import is_sharded
+
+STEPS, HALF = 24, 12
 TOLERANCE = 1e-5
 NUMBERS = ("one", "two", "three", "four", "five")
 RECIPE = "transformer/plain_en_fr"
 SIZES = [
     "model.dim=32", "model.hidden_dim=64", "model.num_heads=2", "model.encoder_layers=2", "model.decoder_layers=2",
     "model.dropout=0", "task.batch_size=16", "task.batch_tokens=none", "train.warmup=0", "train.lr=0.001",
-    "train.schedule=constant", "train.log_every=1", "train.evaluate_every=10", "train.save_every=5", "train.ema=0.9",
+    "train.schedule=constant", "train.log_every=1", "train.evaluate_every=8", "train.save_every=4", "train.ema=0.9",
     "train.keep=20",
 ]  # fmt: skip
 TIMES = ("seconds", "per_second", "preparing", "mark")  # what differs between two runs that are equal
@@ -166,12 +171,14 @@ def difference(losses: Sequence[float], others: Sequence[float]) -> float:
 
 
 def faults(folder: Path, undisturbed: Path) -> list[str]:
-    """What differs between two run folders, byte for byte, times apart."""
+    """What differs between two run folders, times apart: byte for byte, but for shards, whose heads have no order."""
     names, wanted = ({str(path.relative_to(run)) for path in run.rglob("*")} for run in (folder, undisturbed))
     found = [f"other files: {sorted(names ^ wanted)}"] if names != wanted else []
     for name in sorted(names & wanted):
         one, other = folder / name, undisturbed / name
-        if one.is_dir():
+        if one.is_dir() or name.rpartition("/")[2].startswith("shard-"):
+            if is_sharded(one) and not _same_tensors(one, other):
+                found.append(f"{name} differs")
             continue
         timed = name.endswith(("metrics.jsonl", "state.json"))
         same = _without_times(one) == _without_times(other) if timed else one.read_bytes() == other.read_bytes()
@@ -180,9 +187,18 @@ def faults(folder: Path, undisturbed: Path) -> list[str]:
     return found
 
 
+def _same_tensors(one: Path, other: Path) -> bool:
+    (files, _), (others, _) = load_checkpoint(one), load_checkpoint(other)
+    return files.keys() == others.keys() and all(
+        tensors.keys() == others[file].keys()
+        and all(torch.equal(tensor, others[file][name]) for name, tensor in tensors.items())
+        for file, tensors in files.items()
+    )
+
+
 def _without_times(path: Path) -> list[dict[str, object]]:
     lines = [path.read_text()] if path.suffix == ".json" else path.read_text().splitlines()
-    left_out = (*TIMES, "sha256")  # state.json: its checksum is over the times too
+    left_out = (*TIMES, "sha256", "files")  # state.json: checksums, of itself and of files that are compared
     return [{key: value for key, value in json.loads(line).items() if key not in left_out} for line in lines]
 
 
@@ -219,19 +235,20 @@ class Trial:
             raise SystemExit(f"{name} failed, exit status {ends}:\n{logs}")
         return folder, seen
 
-    def rows(self) -> Iterator[tuple[str, str, bool]]:
-        """What was done, what came of it, and whether it is as it should be."""
-        one = losses_of(self.alone("one"))
+    def rows(self, one: Sequence[float]) -> Iterator[tuple[str, str, bool]]:
+        """What was done, what came of it, and whether it is as it should be, beside the losses of one process."""
         whole, _ = self.together("whole")
         far = difference(losses_of(whole), one)
         yield "2 × 2 processes, losses beside one process", f"largest difference {far:.1e}", far <= TOLERANCE
         killed, seen = self.together("killed", kill_at=HALF)
         found = faults(killed, whole)
-        told = "; ".join(found) if found else "run folder bit-equal"
-        yield f"one of 2 × 2 killed after step {seen}, started again", told, not found and seen < STEPS
-        half = self.together("half", steps=HALF)[0]
-        for name, processes in (("on_two", 2), ("on_one", 1)):
-            shutil.copytree(half, self.place / name)
+        told = "; ".join(found) if found else "bit-equal"
+        yield f"one of 2 × 2 killed after step {seen}, started again", told, not found and 0 < seen < STEPS
+        for processes in (2, 1):
+            name = f"on_{processes}"
+            shutil.copytree(whole, self.place / name)
+            for later in checkpoints(self.place / name / "checkpoints")[HALF // 4 :]:
+                shutil.rmtree(later)
             if processes == 2:
                 self.together(name, nodes=1, resume=True)
             else:
@@ -249,8 +266,9 @@ def main() -> int:
     os.environ["REGARD_CACHE"] = str(place / "cache")  # where the key lies that signs paths in recipes
     with two_nodes() as (nodes, what):
         print(f"{what}; {STEPS} steps", flush=True)
+        one = losses_of(Trial(place, nodes, "one").alone("one"))
         for kind in [asked.only] if asked.only else ["copies", "shard"]:
-            for did, came, right in Trial(place, nodes, kind).rows():
+            for did, came, right in Trial(place, nodes, kind).rows(one):
                 print(f"{kind:7} {did:48} {came:30} {'right' if right else 'WRONG'}", flush=True)
                 good = good and right
     if asked.keep or not good:

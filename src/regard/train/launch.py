@@ -59,7 +59,7 @@ def is_new(text: str) -> bool:
     attempt, name = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), hashlib.sha256(text.encode()).hexdigest()
     try:
         host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-        store = TCPStore(host, port, is_master=False, timeout=timedelta(seconds=10))
+        store = TCPStore(host, port, is_master=False, timeout=timedelta(seconds=3))
         return store.add(f"regard/said/{attempt}/{name}", 1) == 1
     except (KeyError, ValueError, RuntimeError):  # the agent with the store is gone: twice is better than never
         return True

@@ -12,7 +12,8 @@ a checkpoint of one process has in FILE.safetensors. Any number of processes rea
 import math
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -83,8 +84,7 @@ def read_shards(path: Path, world: World | None, like: Pattern) -> tuple[dict[st
         raise corrupt(fault[0], fault[1], cure_of(path))
     try:
         rooms = _rooms(path, like)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "torch.distributed is disabled")
+        with _without_processes():
             reader = HuggingFaceStorageReader(str(path))
             load(rooms, storage_reader=reader, process_group=alone.control, no_dist=world is None)
     except FAULTS as error:
@@ -114,7 +114,16 @@ def _rooms(path: Path, like: Pattern) -> dict[str, Tensor]:
 
 def _write(unfinished: Path, parts: dict[str, Tensor], world: World) -> None:
     writer = HuggingFaceStorageWriter(str(unfinished), save_distributed=True)
-    save(parts, storage_writer=writer, process_group=world.control)
+    with _without_processes():
+        save(parts, storage_writer=writer, process_group=world.control, no_dist=world.size == 1)
+
+
+@contextmanager
+def _without_processes() -> Iterator[None]:
+    """One process may do all of it; torch warns then."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "torch.distributed is disabled")
+        yield
 
 
 def _sums(unfinished: Path, world: World) -> dict[str, dict[str, Any]]:

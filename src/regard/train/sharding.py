@@ -5,6 +5,7 @@ it is sharded and learns. Between evaluations the plain one is empty.
 """
 
 import copy
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from fnmatch import fnmatchcase
@@ -49,7 +50,10 @@ class ShardedMasters(Masters):
         self.learner = Learner(copy.deepcopy(model))
         _share_start(self.learner, world)
         mesh = init_device_mesh(world.device.type, (world.size,))
-        for module, methods in layers_of(self.learner.model):
+        layers = layers_of(self.learner.model)
+        ours = sorted({type(layer).__name__ for layer, _ in layers if type(layer).__module__.startswith("regard.")})
+        self.harmless = rf"FSDP2-wrapped module \(FSDP({'|'.join(ours)})\) returned a view"  # we write nothing in place
+        for module, methods in layers:
             fully_shard(module, mesh=mesh)
             for method in methods:
                 register_fsdp_forward_method(module, method)
@@ -160,7 +164,9 @@ class ShardedStepper(Stepper):
         """The loss, with the buffers of the first process, as DDP has it."""
         for buffer in self.model.buffers():
             torch.distributed.broadcast(buffer, 0)
-        loss: Loss = self.model(self.task, batch)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", self.masters.harmless)
+            loss: Loss = self.model(self.task, batch)
         return loss
 
     def without_sync(self, *, last: bool) -> AbstractContextManager[None]:
@@ -187,12 +193,17 @@ def layers_of(model: nn.Module) -> list[tuple[nn.Module, tuple[str, ...]]]:
     for name, module in model.named_modules():
         methods: tuple[str, ...] | None = () if patterns is None and isinstance(module, LAYERS) else None
         if patterns is not None:
-            methods = next((each for pattern, each in patterns.items() if fnmatchcase(name, pattern)), None)
+            methods = next((each for pattern, each in patterns.items() if _matches(name, pattern)), None)
         inside = {f"{name}.{inner}" if inner else name for inner, _ in module.named_modules()}
         if name and methods is not None and all(owners[id(each)] <= inside for each in module.parameters()):
             layers.append((name, module, tuple(methods)))
     deepest_first = sorted(layers, key=lambda layer: -layer[0].count("."))
     return [(module, methods) for _, module, methods in deepest_first]
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """Whether each part of a name fits, such as "encoder.0" into "encoder.*"."""
+    return name.count(".") == pattern.count(".") and fnmatchcase(name, pattern)
 
 
 def gathered(tensors: Mapping[str, Tensor], world: World) -> dict[str, Tensor]:
