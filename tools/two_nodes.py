@@ -262,6 +262,7 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="leave the run folders where they are")
     parser.add_argument("--only", choices=["copies", "shard"], help="one of the two kinds")
     asked = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # namespaces are removed then too
     place, good = Path(tempfile.mkdtemp(prefix="two_nodes_")), True
     os.environ["REGARD_CACHE"] = str(place / "cache")  # where the key lies that signs paths in recipes
     with two_nodes() as (nodes, what):
