@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from regard.base import ConfigError
 from regard.models import Transformer, TransformerConfig
-from regard.train import Train, checkpoints, load_checkpoint, load_tensors, weights
+from regard.train import World, checkpoints, load_checkpoint, load_tensors, weights
 from regard.train.sharding import _names, layers_of
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
@@ -172,22 +172,18 @@ def test_what_cannot_be_cut() -> None:
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        (
-            {"capture": True},
-            "train.shard: got train.capture=True; expected one of the two. Try: set train.capture=false.",
-        ),
+        ({"capture": True}, "train.capture: got 2 processes; expected one CUDA device. Try: set train.capture=false."),
         (
             {"precision": "pure_bfloat16"},
-            "train.shard: got train.precision=pure_bfloat16; expected one of the two. "
-            "Try: set train.precision=bfloat16.",
+            "train.precision: got pure_bfloat16; expected one process. Try: set train.precision=bfloat16.",
         ),
     ],
 )
-def test_settings_that_cannot_be_together(settings: dict[str, Any], text: str) -> None:
+def test_settings_that_cannot_be_together(tmp_path: Path, settings: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        Train(shard=True, **settings)
+        toy.run(tmp_path, world=World(0, 2, torch.device("cuda")), shard=True, **settings)
     assert str(caught.value) == text
-    Train(**settings)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_one_process_keeps_all_of_it(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ class Train:
     accumulate: BatchSize = 1  # batches in an update
     precision: Literal["float32", "tf32", "bfloat16", "pure_bfloat16"] = "float32"  # of products; pure: of weights too
     capture: bool = False  # CUDA: record one graph a shape of batch, and replay it
-    shard: bool = False  # several processes: each keeps a part of weights, gradients and moments (FSDP)
+    shard: bool = False  # several processes: each keeps a part of weights, gradients and moments; one: all
     ema: Decay | None = None  # decay of the running mean of weights that is evaluated and kept; None: none
     average: Natural = 0  # at the end: the mean of so many last checkpoints; 0: the best one
 
@@ -60,12 +60,6 @@ class Train:
             raise ConfigError(
                 "train.momentum", got=self.momentum, expected="more than 0 for nag", cure="set train.optimiser=sgd"
             )
-        for name, value in (("capture", self.capture), ("precision", self.precision)):
-            if self.shard and value in (True, "pure_bfloat16"):
-                off = {"capture": "train.capture=false", "precision": "train.precision=bfloat16"}[name]
-                raise ConfigError(
-                    "train.shard", got=f"train.{name}={value}", expected="one of the two", cure=f"set {off}"
-                )
         if self.average > self.keep:
             raise ConfigError(
                 "train.average", got=self.average, expected=f"at most train.keep, {self.keep}", cure="raise train.keep"

@@ -31,7 +31,7 @@ from regard.train.checkpoint import (
 from regard.train.clock import Clock
 from regard.train.distributed import World
 from regard.train.interrupt import interrupts
-from regard.train.launch import mark, unmark
+from regard.train.launch import agent, mark, unmark
 from regard.train.lock import RunLock
 from regard.train.metrics_log import Records
 from regard.train.mixed_precision import Masters
@@ -123,9 +123,9 @@ class Trainer:
 
     def _loop(self) -> None:
         settings, stepper = self.settings, self.stepper
-        alone = self.world.size == 1
-        stopping = lambda: self.watch("stopping", {"step": self.step})  # noqa: E731
-        with interrupts(stopping, insist=alone) as interrupted, self.clock:
+        alone, insist = self.world.size == 1, agent() is None
+        stopping = lambda: self.watch("stopping", {"step": self.step, "again": insist})  # noqa: E731
+        with interrupts(stopping, insist=insist) as interrupted, self.clock:
             if self.step:
                 with self.clock.paused():
                     stepper.rehearse(self.batches)
