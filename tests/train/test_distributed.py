@@ -129,9 +129,9 @@ def test_each_process_has_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> N
         "there are 2 GPUs here: got no GPU for process 2 of this machine; expected one for each process. "
         "Try: set --nproc-per-node 2, or choose --device cpu."
     )
-    with pytest.raises(ConfigError, match=r"--device: got cuda:0; expected cuda: each process takes a GPU of its own"):
-        with joined("cuda:0"):
-            pass
+    text = r"--device: got cuda:0; expected cuda: each process takes a GPU of its own"
+    with pytest.raises(ConfigError, match=text), joined("cuda:0"):
+        pass
 
 
 @pytest.mark.parametrize(
