@@ -10,9 +10,10 @@ line of the output says so. A small Transformer learns 45 pairs of sentences, wh
 2. by 2 × 2 processes: every loss must be that of one process within 1e-5;
 3. by 2 × 2 processes, of which one is killed in the middle: torchrun starts all again, and all weights, moments, means
    and losses in the run folder at the end must be bit-equal to those of the second training;
-4. from a checkpoint in the middle of the second training, by two processes and by one: losses as in 1.
+4. by 2 × 2 processes, of which one machine is lost in the middle, with all that runs there: two processes go on;
+5. from a checkpoint in the middle of the second training, by two processes and by one: losses as in 1.
 
-2 to 4 are done with copies of the weights (DDP) and with shards of them (train.shard=true). Exit status 1 on a fault.
+2 to 5 are done with copies of the weights (DDP) and with shards of them (train.shard=true). Exit status 1 on a fault.
 """
 
 import argparse
@@ -103,12 +104,14 @@ class Launch:
     """`torchrun` on each node, with one agent each: `agents` are their processes."""
 
     def __init__(
-        self, nodes: Sequence[Node], processes: int, command: Sequence[str], log: Path, *, restarts: int = 0
-    ) -> None:
+        self, nodes: Sequence[Node], processes: int, command: Sequence[str], log: Path, *, restarts: int = 0,
+        fewest: int | None = None,
+    ) -> None:  # fmt: skip
         endpoint, self.agents = f"{nodes[0].address}:{free_port()}", []
+        machines = f"{fewest or len(nodes)}:{len(nodes)}"
         for number, node in enumerate(nodes):
             words = [
-                *node.prefix, sys.executable, "-m", "torch.distributed.run", "--nnodes", str(len(nodes)),
+                *node.prefix, sys.executable, "-m", "torch.distributed.run", "--nnodes", machines,
                 "--nproc-per-node", str(processes), "--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint,
                 "--rdzv-conf", f"is_host={int(number == 0)}", "--local-addr", node.address,
                 "--max-restarts", str(restarts), "--monitor-interval", "0.1", *command,
@@ -127,6 +130,12 @@ class Launch:
             for agent in self.agents:
                 if agent.poll() is None:
                     agent.terminate()
+
+    def kill(self, node: int, *, all_of_it: bool) -> None:
+        """End the last process of a node by SIGKILL, or everything there, its agent included."""
+        numbers = [*self.workers(node), self.agents[node].pid] if all_of_it else self.workers(node)[-1:]
+        for number in reversed(numbers):
+            os.kill(number, signal.SIGKILL)
 
     def workers(self, node: int) -> list[int]:
         """The processes that the agent of a node has started."""
@@ -220,17 +229,22 @@ class Trial:
             raise SystemExit(f"{name} failed:\n{done.stderr}")
         return folder
 
-    def together(self, name: str, *, nodes: int = 2, kill_at: int | None = None, **options: object) -> tuple[Path, int]:
-        """`nodes` × 2 processes; one is killed when so many losses are logged. The folder, and losses seen then."""
+    def together(
+        self, name: str, *, nodes: int = 2, kill_at: int = 0, machine: bool = False, **options: object
+    ) -> tuple[Path, int]:
+        """`nodes` × 2 processes. The folder, and how many losses were logged when the second `machine` was lost.
+
+        Or only one process of it, at `kill_at`, or nothing at 0.
+        """
         folder, log, seen = self.place / name, self.place / f"{name}.log", 0
         words = command_of(self.table, folder, *self.settings, **options)  # type: ignore[arg-type]
-        launch = Launch(self.nodes[:nodes], 2, words, log, restarts=3 if kill_at else 0)
+        launch = Launch(self.nodes[:nodes], 2, words, log, restarts=3 if kill_at else 0, fewest=1 if machine else None)
         while kill_at and (seen := len(losses_of(folder))) < kill_at and launch.agents[1].poll() is None:
             time.sleep(0.01)
         if kill_at:
-            os.kill(launch.workers(1)[-1], signal.SIGKILL)
+            launch.kill(1, all_of_it=machine)
         ends = launch.wait()
-        if any(ends):
+        if any(ends[: 1 if machine else 2]):
             logs = "\n".join(path.read_text() for path in sorted(self.place.glob(f"{name}_*.log")))
             raise SystemExit(f"{name} failed, exit status {ends}:\n{logs}")
         return folder, seen
@@ -244,6 +258,10 @@ class Trial:
         found = faults(killed, whole)
         told = "; ".join(found) if found else "bit-equal"
         yield f"one of 2 × 2 killed after step {seen}, started again", told, not found and 0 < seen < STEPS
+        lost, seen = self.together("lost", kill_at=HALF, machine=True)
+        far = difference(losses_of(lost), one)
+        what = f"machine with 2 of 2 × 2 lost after step {seen}"
+        yield what, f"largest difference {far:.1e}", far <= TOLERANCE and 0 < seen < STEPS
         for processes in (2, 1):
             name = f"on_{processes}"
             shutil.copytree(whole, self.place / name)
