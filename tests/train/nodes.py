@@ -24,7 +24,8 @@ from regard.train import World, joined, was_restarted
 from regard.train.shared_folder import check_shared
 
 KINDS: dict[str, dict[str, Any]] = {"copies": {}, "shards": {"shard": True}}
-TRAIN: dict[str, Any] = {"steps": 7, "ema": 0.9, "evaluate_every": 4, "save_every": 3, "log_every": 1, "clip": 0.5}
+TRAIN: dict[str, Any] = {"steps": 7, "ema": 0.9, "evaluate_every": 4, "save_every": 3, "log_every": 1, "clip": 0.5,
+                         "keep": 9}  # fmt: skip
 HALF, VICTIM, LAST = 4, 3, 5  # steps of half a run; who is killed, and in which step
 
 

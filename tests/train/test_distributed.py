@@ -137,7 +137,8 @@ def test_each_process_has_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("[/a/gloo/pair.cc:553] Connection closed by peer [10.0.0.2]:14571. This is …", "Connection closed by peer"),
+        ("[/a/gloo/pair.cc:553] Connection closed by peer [10.0.0.2]:14571. This is …", "a closed connection"),
+        ("[/a/gloo/pair.cc:537] Read error [10.0.0.2]:1: Connection reset by peer. This …", "a closed connection"),
         ("Gloo connectFullMesh failed with [/a/gloo/pair.cc:1] timed out: remote=[10.0.0.1]:57770$3", None),
     ],
 )

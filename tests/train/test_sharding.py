@@ -75,7 +75,8 @@ def test_four_processes_equal_one(place: Path, kind: str) -> None:
         ours, theirs = (load_tensors(place / run / f"{name}.safetensors") for run in (f"whole_{kind}", "one"))
         assert list(ours) == list(theirs)
         for key, tensor in theirs.items():
-            torch.testing.assert_close(ours[key], tensor, rtol=1e-3, atol=1e-5)
+            if not key.endswith("to_keys.bias"):  # softmax takes no notice of it: its gradient is all rounding
+                torch.testing.assert_close(ours[key], tensor, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -171,4 +171,6 @@ class LostError(RegardError):
 
 def _reason(error: RuntimeError) -> str:
     """What torch says, without places in its source and addresses, so that all processes say the same."""
+    if re.search(r"connection (closed|reset)|broken pipe", str(error), re.IGNORECASE):
+        return "a closed connection"
     return re.sub(r"\s*\[[^\]]*\](:\d+)?(\$\d+)?", "", first_line(error)).strip().partition(". ")[0]

@@ -21,15 +21,16 @@ def check_shared(folder: Path, world: World) -> None:
     """
     if world.size == 1:
         return
-    token, path = secrets.token_hex(6), None
+    places = (folder.absolute(), *folder.absolute().parents)
+    name, level, path = f".shared.{secrets.token_hex(6)}.part", 0, None
     if world.is_first:
-        there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-        path = there / f".shared.{token}.part"
+        level = next(level for level, place in enumerate(places) if place.exists())
         with suppress(OSError):  # a place that cannot be written has an error of its own, later
-            path.write_text(token)
+            path = places[level] / name
+            path.touch(exist_ok=False)
     try:
-        name, written = world.same((str(path), path is not None and path.exists()))
-        sees = not written or _sees(Path(name))
+        name, level, written = world.same((name, level, path is not None and path.exists()))
+        sees = not written or _sees(places[level] / name)
         everyone = world.every((sees, f"process {world.rank} on {socket.gethostname()}"))
     finally:
         if path is not None:
