@@ -3,6 +3,8 @@
 import json
 import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -71,3 +73,13 @@ def test_an_error_is_new_once_in_each_attempt(monkeypatch: pytest.MonkeyPatch) -
     assert [is_new("a"), is_new("a")] == [True, False]
     monkeypatch.setenv("MASTER_PORT", "no number")
     assert is_new("a")
+
+
+def test_wrong_use_is_one_line() -> None:
+    """Both processes refuse the name; one of them says so. torchrun adds a table of its own."""
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run([*launch, "-m", "regard", "train", "nosuch"], capture_output=True, text=True, timeout=1500)
+    assert done.returncode == 1
+    lines = [line for line in done.stderr.splitlines() if "nosuch" in line]
+    assert len(lines) == 1, done.stderr
+    assert lines[0].startswith("regard: ")

@@ -125,6 +125,7 @@ class ShardedMasters(Masters):
         with torch.no_grad():
             for name, tensor in whole.items():
                 places[name].data = tensor
+        self._flatten()
         training = self.model.training
         try:
             yield
@@ -136,15 +137,18 @@ class ShardedMasters(Masters):
         """The plain model has room for its weights again, on every process."""
         for place, shape in self.places:
             place.data = torch.empty(shape, dtype=place.dtype, device=self.world.device)
-        for module in self.model.modules():
-            if isinstance(module, nn.RNNBase):
-                module.flatten_parameters()
+        self._flatten()
 
     def sums(self) -> Iterator[tuple[str, float]]:
         """The sum of each weight, over all parts: not finite where a number in it is not."""
         named = self.named()
         parts = torch.stack([local(each.detach()).double().sum() for each in named.values()])
         yield from zip(named, self.world.sum(parts).tolist(), strict=True)
+
+    def _flatten(self) -> None:
+        for module in self.model.modules():
+            if isinstance(module, nn.RNNBase):
+                module.flatten_parameters()  # one buffer, as cuDNN wants it
 
     def _empty(self) -> None:
         for place, _ in self.places:
@@ -162,7 +166,7 @@ class ShardedStepper(Stepper):
 
     def loss(self, batch: Batch) -> Loss:
         """The loss, with the buffers of the first process, as DDP has it."""
-        for buffer in self.model.buffers():
+        for buffer in _shared_buffers(self.model):
             torch.distributed.broadcast(buffer, 0)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", self.masters.harmless)
@@ -243,10 +247,15 @@ def _names(model: nn.Module) -> list[str]:
     return names
 
 
+def _shared_buffers(model: nn.Module) -> list[Tensor]:
+    """All buffers but views of others, such as an expanded constant."""
+    return [buffer for buffer in model.buffers() if buffer.is_contiguous()]
+
+
 @torch.no_grad()
 def _share_start(model: nn.Module, world: World) -> None:
     """All processes start from the weights of the first one, as DDP has it."""
-    for tensor in (*model.parameters(), *model.buffers()):
-        where = tensor.detach().cpu() if world.control is not None else tensor.detach().to(world.device)
+    for tensor in (*model.parameters(), *_shared_buffers(model)):
+        where = tensor.detach().cpu().contiguous() if world.control is not None else tensor.detach().to(world.device)
         torch.distributed.broadcast(where, 0, group=world.control)
         tensor.copy_(where)
