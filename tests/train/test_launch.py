@@ -61,6 +61,7 @@ def test_a_machine_that_does_not_tell_when_it_began(monkeypatch: pytest.MonkeyPa
 
 
 def test_an_error_is_new_once_in_each_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "PAUSE", 0.0)
     monkeypatch.delenv("TORCHELASTIC_USE_AGENT_STORE", raising=False)
     assert is_new("a")
     assert is_new("a")

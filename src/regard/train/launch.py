@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import socket
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -20,6 +21,7 @@ from regard.base import RegardError, inside, parse_json, write_atomically
 from regard.train.distributed import World
 
 AGENTS = "torchrun.json"  # in a run folder while torchrun trains in it
+PAUSE = 1.0
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -60,9 +62,12 @@ def is_new(text: str) -> bool:
     try:
         host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
         store = TCPStore(host, port, is_master=False, timeout=timedelta(seconds=3))
-        return store.add(f"regard/said/{attempt}/{name}", 1) == 1
+        new = store.add(f"regard/said/{attempt}/{name}", 1) == 1
     except (KeyError, ValueError, RuntimeError):  # the agent with the store is gone: twice is better than never
         return True
+    if not new:
+        time.sleep(PAUSE)  # torchrun ends all others when one has ended: first comes who speaks
+    return new
 
 
 def _marked(folder: Path) -> Sequence[str]:
