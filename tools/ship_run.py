@@ -23,6 +23,7 @@ import torch
 
 from regard import api
 from regard.base import read_json, write_atomically
+from regard.recipes.recipe import RECIPE
 from regard.recipes.zoo import CARD
 from regard.train import load_tensors, save_tensors
 from regard.train.trainer import FINAL
@@ -104,6 +105,10 @@ def ship(run: Path, folder: Path, kind: str) -> None:
         for path in run.iterdir():
             if path.suffix == ".json" and not path.name.startswith(("result", "figures")):
                 shutil.copyfile(path, new / path.name)
+        recipe = read_json(new / RECIPE, cure="train it anew")
+        recipe["start"] = None  # its weights are there: it needs no other run
+        recipe.pop("signed", None)
+        write_atomically(new / RECIPE, json.dumps(recipe, indent=1, ensure_ascii=False) + "\n")
         save_tensors(new / FINAL, tensors)
         records = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
         write_atomically(new / "metrics.jsonl", "\n".join(short(records)) + "\n")

@@ -10,12 +10,14 @@ import pytest
 import torch
 from test_translators import BOS, CASES, EOS, batch, build
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from regard.base import ConfigError
 from regard.decode import Hypothesis, beam_search, greedy
 from regard.decode.beam import Rules
 from regard.decode.fixed_path import PathRules
 from regard.decode.fixed_search import AtOnce, FixedSearch, fixed_beam_search, fixed_greedy
+from regard.decode.protocol import mapped
 from regard.models import ShowAttendTell, ShowAttendTellConfig
 
 GROWING = {"lstmn_translator-0", "lstmn_translator-1", "lstmn_translator-2"}
@@ -39,6 +41,17 @@ class NothingWaits(TorchDispatchMode):
             assert not any(index is not None and index.dtype == torch.bool for index in args[1]), name
         assert (kwargs or {}).get("pin_memory") in (None, False), name
         return function(*args, **kwargs or {})
+
+
+class OnePlace(TorchDispatchMode):
+    """Fails at every operation that reads or makes a tensor elsewhere than on the device `meta`."""
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = function(*args, **kwargs or {})
+        for each in tree_leaves((args, kwargs, made)):
+            if isinstance(each, torch.Tensor):
+                assert each.device.type == "meta", f"{function} on {each.device}"
+        return made
 
 
 class Watched(AtOnce):
@@ -138,6 +151,30 @@ def test_no_step_waits_for_the_host(case: str) -> None:
         with torch.no_grad():
             assert len(search(state, batch=3, bos=BOS, last=last, longest=15)) == 3
         assert runner.watched > 0
+
+
+@every_case
+@torch.no_grad()
+def test_all_of_a_step_is_on_one_device(case: str) -> None:
+    """With the device `meta` as a stand-in: a step that also used a tensor of the host could not be recorded."""
+    model, state = make(case)
+    model.to("meta")
+    there = mapped(state, lambda tensor, shared: tensor.to("meta"), numbers=True)
+    beam = Rules(EOS, 3, 2, 3, 0.6, 0.2 if hasattr(state, "allowed") else 0.0, 2, frozenset({0}))
+    for rules in (PathRules(EOS, 3, frozenset({0})), PathRules(EOS, 3, frozenset({0}), 1.0, 5, 0.9), beam):
+        search = FixedSearch(model, rules, there, sizes=[1, 2, 3], steps=15)
+        search.places.fill(model.fixed_state(there, steps=15))
+        search.board.start(torch.empty(3, dtype=torch.long, device="meta"), bos=BOS)
+        search._tick(3, 15)()  # the first one may make what later ones use
+        with OnePlace():
+            search._tick(3, 15)()
+            search.places.gather(search.board.rows.gather(3, 2))
+            search._tick(2, 15)()
+
+
+def test_what_is_elsewhere_is_found() -> None:
+    with pytest.raises(AssertionError, match="on cpu"), OnePlace():
+        torch.zeros(3, device="meta") + torch.tensor(1.0)
 
 
 @pytest.mark.parametrize(

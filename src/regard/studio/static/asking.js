@@ -16,8 +16,11 @@ export const without = (state, pattern) =>
 
 /** The models of the studio that `wanted` takes, or null after saying in `room` why there are none. */
 export async function modelsFor(api, room, wanted, missing) {
+  const waiting = el("p", { class: "regard-facts", role: "status", text: "The models are being looked up …" });
+  room.replaceChildren(waiting);
   try {
     const models = (await api.get("api/models")).models.filter(wanted);
+    waiting.remove();
     if (models.length) return models;
     room.replaceChildren(el("p", { class: "regard-error", text: missing }));
   } catch (error) {

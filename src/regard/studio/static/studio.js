@@ -73,8 +73,10 @@ async function open() {
   const number = ++mounted;
   leave();
   for (const link of menu.querySelectorAll("a")) {
-    if (link.dataset.view === name) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    if (link.dataset.view === name) {
+      link.setAttribute("aria-current", "page");
+      link.scrollIntoView({ block: "nearest", inline: "center" }); // on a phone the menu is longer than the page is wide
+    } else link.removeAttribute("aria-current");
   }
   document.title = `${TITLES[name] ?? name} · regard studio`;
   if (!about.views.includes(name)) {

@@ -167,6 +167,7 @@ export function mount(root, context) {
   }
 
   async function load() {
+    settings.replaceChildren(element("p", { class: "muted", role: "status" }, "The models are being looked up …"));
     try {
       models = (await context.api.get("api/models")).models;
     } catch (error) {
