@@ -317,8 +317,8 @@ class Trainer:
         if self.mean is not None and "mean" not in files:
             what = f"the checkpoint of step {state['step']} has no running mean"
             raise CheckpointError(what, cure="resume with the settings of the run")
-        load_optimiser_tensors(self.stepper.optimiser, self.masters.named(), files["optimiser"])
         self.masters.load(files, self.mean)
+        load_optimiser_tensors(self.stepper.optimiser, self.masters.named(), files["optimiser"])
         if "carried" in files and isinstance(self.task, CarriesState):
             self.task.load_carried({name: tensor.to(self.world.device) for name, tensor in files["carried"].items()})
         self.step, self.best, self.saved = state["step"], state["best"], state["step"]
