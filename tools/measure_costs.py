@@ -4,41 +4,39 @@
     python tools/measure_costs.py 'ram/*' senet/small   # these, anew
     python tools/measure_costs.py --limit 300           # seconds of processor time for each (default: 120)
 
-Each recipe runs in a process of its own, with 32 bits and a limit of time and of memory. The costs are written after
-each, so a second call goes on where the first one was stopped. First come updates with one thread, whose seconds are
-those of the processor: a busy machine changes them little. Then come updates with two threads, in seconds of the
-clock, which count only where other programs left both cores alone; then one evaluation, if it is short. What comes
-before the first update (reading, learning units, features) is counted apart.
+Each recipe runs in a process of its own, with one thread, 32 bits, and a limit of time and of memory. What was found is
+written after each, so a second call goes on where the first one was stopped. The seconds are those of the processor, so
+a busy machine changes them little; what comes before the first update (imports, reading, learning units, features) is
+counted apart. Recipes with the same data share what comes before: it is done once, in a process that each of them is a
+copy of. Where evaluations are frequent, one of them is timed too.
 
 Where an update with the whole batch passes a limit, a part of the batch is measured and its seconds are multiplied; a
 result says so by `part`. Where one of two data sets is not at hand, another edition stands in for it (STAND_INS), whose
 batches have the same shapes; a result says so by `stand_in`.
 
-Results go to src/regard/recipes/costs.json, which `regard list`, `regard show`, `regard train` and docs/zoo.md read.
+Results go to src/regard/recipes/costs.json, which `regard list`, `regard show`, `regard train`, docs/zoo.md and
+docs/papers read: run tools/make_ledger.py afterwards.
 """
 
 import argparse
 import json
 import os
 import resource
-import signal
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 OUTPUT = Path(__file__).parents[1] / "src" / "regard" / "recipes" / "costs.json"
 MOST, ENOUGH = 30, 3.0  # updates that are timed, at most; seconds that are enough
-SLOW = 10.0  # seconds of an update that is measured once, without another before it, and with one thread only
-EVALUATION = 10.0  # seconds of the processor after which an evaluation is given up
-QUIET = 0.05  # the share of both cores that other programs may take while two threads are measured
-CLOCK = 5  # the limit of the clock is so many times that of the processor
+SLOW = 10.0  # seconds of an update that is measured once, without another before it
+FREQUENT = 10  # updates between evaluations that are so frequent that they count
 PARTS = (1, 8, 64)  # of a batch that are tried: all, an eighth, …
 STAND_INS = {"cifar10_lossless": "cifar10", "snli_full": "snli"}
 
@@ -48,115 +46,143 @@ class EnoughError(Exception):
 
 
 class Stopwatch:
-    """Listens to a training, times its updates with one thread and then with two, and ends it."""
+    """Listens to a training, times its updates, and ends it."""
 
     def __init__(self) -> None:
-        self.now: Callable[[], float] = time.process_time
-        self.times: list[float] = []  # of this number of threads, from the beginning of its first update on
-        self.found: dict[str, Any] = {}
-        self.others = 0.0
-        self.fixed = 0.0  # megabytes before the first update, with room for gradients and the state of Adam
+        self.times: list[float] = []  # from the beginning of the first update on
 
     def begin(self) -> None:
         """The first update begins."""
-        self.found["prepare"] = round(time.process_time(), 2)
-        self.times = [self.now()]
+        self.times = [time.process_time()]
 
     def __call__(self, kind: str, facts: Mapping[str, Any]) -> None:
-        if kind != "step":
-            return
-        self.times.append(self.now())
-        first = self.times[1] - self.times[0]
-        warm = 0 if first > SLOW else 1 if first > 1 else 2  # the first updates also fill caches
-        timed = self.times[warm:]
-        if len(timed) <= MOST and (len(timed) < 2 or timed[-1] - timed[0] < ENOUGH):
-            return
-        seconds = (timed[-1] - timed[0]) / (len(timed) - 1)
-        if "step" not in self.found:
-            self.found |= {"step": _rounded(seconds), "timed": len(timed) - 1}
-            if seconds > SLOW:
+        if kind == "step":
+            self.times.append(time.process_time())
+            timed = self.timed()
+            if len(timed) > MOST or (len(timed) > 1 and timed[-1] - timed[0] >= ENOUGH):
                 raise EnoughError
-            self._take_two_threads()
-            return
-        if _by_others() - self.others < QUIET * 2 * (self.times[-1] - self.times[0]):
-            self.found["two_threads"] = _rounded(seconds)
-        raise EnoughError
 
-    def _take_two_threads(self) -> None:
-        import torch
+    def timed(self) -> list[float]:
+        """The beginning and the ends of updates that count: not of the first ones, which also fill caches."""
+        first = self.times[1] - self.times[0]
+        return self.times[0 if first > SLOW else 1 if first > 1 else 2 :]
 
-        torch.set_num_threads(2)
-        self.now, self.others = time.perf_counter, _by_others()
-        self.times = [self.now()]
+    def step(self) -> float:
+        """Seconds of an update."""
+        timed = self.timed()
+        return (timed[-1] - timed[0]) / (len(timed) - 1)
 
 
-def _by_others() -> float:
-    """Seconds that other programs have had of the processors since the machine began; without them, infinitely many."""
-    with suppress(OSError):
-        user, nice, system, _, _, irq, softirq, steal = map(int, Path("/proc/stat").read_text().split()[1:9])
-        busy = (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
-        return busy - time.process_time()
-    return float("inf")
-
-
-def _rounded(seconds: float) -> float:
-    return float(f"{seconds:.4g}")
-
-
-def one(name: str, part: int) -> None:
-    """Print the cost of a recipe as JSON, and again when more is known; of a part of its batch, as if it were whole."""
-    import torch
-
-    from regard import api
-    from regard.api import runs
-    from regard.recipes import RECIPES, change, find_recipe
-    from regard.train import World
-    from regard.train.trainer import Trainer
-
-    watch, stood_in = Stopwatch(), stand_in()
-    trainers: list[Trainer] = []
-
-    class Watched(Trainer):
-        """Says when its first update begins."""
-
-        def run(self) -> torch.nn.Module:
-            trainers.append(self)
-            watch.begin()
-            watch.fixed = _megabytes() + 3 * sum(each.nbytes for each in self.model.parameters()) / 2**20
-            print(json.dumps(watch.found), flush=True)
-            return super().run()
-
-    runs.Trainer = Watched  # type: ignore[misc]
-    world = World()
-    quiet = ["train.log_every=1000000", "train.evaluate_every=1000000", "train.save_every=1000000"]
-    recipe = change(find_recipe(name, RECIPES), quiet)
-    used = [stood_in[each] for each in recipe.task.data_set().split(", ") if each in stood_in]
-    recipe = api.fit_device(replace(recipe, train=replace(recipe.train, steps=1_000_000, seconds=None)), world)
-    sizes = {each: getattr(recipe.task, each, None) for each in ("batch_size", "batch_tokens")}
-    smaller = {each: max(1, size // part) for each, size in sizes.items() if size is not None}
-    recipe = replace(recipe, task=replace(recipe.task, **smaller))
-    with tempfile.TemporaryDirectory() as place:
-        with suppress(EnoughError):
-            api.train(recipe, Path(place) / "run", world=world, watch=watch)
-        found = watch.found | ({"stand_in": ", ".join(used)} if used else {})
-        if part > 1:  # what does not depend on the batch is multiplied too, so this is an upper bound
-            found |= {each: _rounded(part * found[each]) for each in ("step", "two_threads") if each in found}
-            print(json.dumps(found | {"part": part, "memory": round(watch.fixed + part * _growth(watch))}))
-            return
-        print(json.dumps(found | {"memory": round(_megabytes())}), flush=True)
-        with suppress(EnoughError):
-            found["evaluation"] = evaluation(trainers[-1])
-            print(json.dumps(found | {"memory": round(_megabytes())}))
-
-
-def _megabytes() -> float:
+def megabytes() -> float:
     """The memory of this process, at its most."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def _growth(watch: Stopwatch) -> float:
-    """Megabytes that updates have taken beside the weights, their gradients and the state of Adam."""
-    return max(0.0, _megabytes() - watch.fixed)
+def rounded(seconds: float) -> float:
+    """Four digits of it."""
+    return float(f"{seconds:.4g}")
+
+
+def in_a_copy(work: Callable[[Callable[[dict[str, Any]], None]], None]) -> Iterator[dict[str, Any]]:
+    """Give what `work` tells while it runs in a copy of this process, which may be ended by its limits."""
+    sys.stdout.flush()
+    read, write = os.pipe()
+    if (child := os.fork()) == 0:
+        status = 1
+        try:
+            os.close(read)
+            with open(write, "w") as told:
+                work(lambda found: print(json.dumps(found), file=told, flush=True))
+            status = 0
+        except Exception as error:
+            print(f"{type(error).__name__}: {error}".partition("\n")[0], file=sys.stderr, flush=True)
+        finally:
+            sys.stdout.flush()
+            os._exit(status)
+    os.close(write)
+    with open(read) as told:
+        yield from map(json.loads, told)
+    os.waitpid(child, 0)
+
+
+class Group:
+    """Recipes with the same data, which are read once, in a process that each recipe is a copy of."""
+
+    def __init__(self, recipes: Mapping[str, Any], limit: int, memory: float, stood_in: Mapping[str, str]) -> None:
+        self.recipes, self.limit, self.memory, self.stood_in = recipes, limit, memory, stood_in
+        self.task: Any = None
+        self.before = self.peak = 0.0  # seconds of the processor, and megabytes, until the task was ready
+
+    def measure(self, tell: Callable[[dict[str, Any]], None]) -> None:
+        """Tell the cost of each recipe that could be measured, with its name."""
+        from regard.recipes import build_task
+        from regard.train import World
+
+        imports = time.process_time()  # of this copy, which has done nothing yet
+        for name, recipe in self.recipes.items():
+            if self.task is None:
+                self.task = build_task(recipe)
+                self.task.prepare(World().device, None)
+            self.before, self.peak = time.process_time() - imports, megabytes()
+            for part in PARTS:
+                told = list(in_a_copy(lambda tell, each=recipe, share=part: self.one(each, share, tell)))  # type: ignore[misc]
+                if told and "step" in told[-1]:  # else it was ended by its limits before an update was timed
+                    tell({"name": name, **told[-1]})
+                    break
+                print(f"{name}: no update of 1/{part} of the batch within the limits", file=sys.stderr, flush=True)
+                if not told:  # it had not begun, so the batch is not the reason
+                    break
+
+    def one(self, recipe: Any, part: int, tell: Callable[[dict[str, Any]], None]) -> None:
+        """Tell the cost of a recipe, and again when more is known; of a part of its batch, as if it were whole."""
+        import torch
+
+        from regard import api
+        from regard.api import runs
+        from regard.recipes import RECIPES, find_recipe
+        from regard.train import World
+        from regard.train.trainer import Trainer
+
+        spent = int(time.process_time())  # copies begin with no time of their own
+        resource.setrlimit(resource.RLIMIT_CPU, (spent + self.limit, spent + self.limit + 5))
+        resource.setrlimit(resource.RLIMIT_DATA, (int(self.memory * 2**30),) * 2)
+        watch, fixed, task = Stopwatch(), 0.0, self.task
+        trainers: list[Trainer] = []
+
+        class Watched(Trainer):
+            """Says when its first update begins."""
+
+            def run(self) -> torch.nn.Module:
+                nonlocal fixed
+                trainers.append(self)
+                fixed = megabytes() + 3 * sum(each.nbytes for each in self.model.parameters()) / 2**20
+                watch.begin()
+                tell({"begun": True})
+                return super().run()
+
+        runs.Trainer = Watched  # type: ignore[misc]
+        if part > 1:
+            sizes = {each: getattr(recipe.task, each, None) for each in ("batch_size", "batch_tokens")}
+            smaller = {each: max(1, size // part) for each, size in sizes.items() if size is not None}
+            recipe = replace(recipe, task=replace(recipe.task, **smaller))
+            task.config = recipe.task
+        runs._new_task = lambda recipe, first: task  # type: ignore[assignment]
+        begun = time.process_time()
+        with tempfile.TemporaryDirectory() as place, suppress(EnoughError):
+            api.train(recipe, Path(place) / "run", world=World(), watch=watch)
+        found = {"prepare": round(self.before + watch.times[0] - begun, 2), "step": rounded(part * watch.step())}
+        found["timed"] = len(watch.timed()) - 1
+        if used := [self.stood_in[each] for each in recipe.task.data_set().split(", ") if each in self.stood_in]:
+            found["stand_in"] = ", ".join(used)
+        if part > 1:  # what does not depend on the batch is multiplied too, so this is an upper bound
+            tell(found | {"part": part, "memory": round(max(self.peak, fixed + part * max(0, megabytes() - fixed)))})
+            return
+        tell(found | {"memory": round(max(self.peak, megabytes()))})
+        if find_recipe(recipe.name, RECIPES).train.evaluate_every <= FREQUENT:
+            start = time.process_time()
+            trainers[-1].task.evaluate(trainers[-1].model, "valid")
+            found["evaluation"] = rounded(time.process_time() - start)
+            tell(found | {"memory": round(max(self.peak, megabytes()))})
 
 
 def stand_in() -> dict[str, str]:
@@ -172,21 +198,21 @@ def stand_in() -> dict[str, str]:
     return stood_in
 
 
-def evaluation(trainer: Any) -> float:
-    """Seconds of the processor for one evaluation with one thread, if it is a short one."""
-    import torch
+def groups(names: list[str]) -> Iterator[dict[str, Any]]:
+    """The recipes as a CPU runs them, those with the same data together."""
+    from regard import api
+    from regard.recipes import RECIPES, change, find_recipe
+    from regard.train import World
 
-    def stop(*_: object) -> None:
-        raise EnoughError
-
-    torch.set_num_threads(1)
-    signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, EVALUATION)
-    start = time.process_time()
-    with trainer.masters.in_full():
-        trainer.task.evaluate(trainer.model, "valid")
-    signal.setitimer(signal.ITIMER_PROF, 0)
-    return _rounded(time.process_time() - start)
+    quiet = [f"train.{each}_every=1000000" for each in ("log", "evaluate", "save")]
+    fitted = []
+    for name in names:
+        recipe = api.fit_device(change(find_recipe(name, RECIPES), quiet), World())
+        fitted.append(replace(recipe, train=replace(recipe.train, steps=1_000_000, seconds=None)))
+    kinds = list({repr(recipe.task): None for recipe in fitted})
+    fitted.sort(key=lambda recipe: kinds.index(repr(recipe.task)))
+    for _, same in groupby(fitted, key=lambda recipe: repr(recipe.task)):
+        yield {recipe.name: recipe for recipe in same}
 
 
 def main() -> None:
@@ -194,52 +220,33 @@ def main() -> None:
     parser.add_argument("recipes", nargs="*", help="names or patterns (default: what was not measured yet)")
     parser.add_argument("--limit", type=int, default=120, help="seconds of processor time for each recipe")
     parser.add_argument("--memory", type=float, default=12.0, help="GB of memory for each recipe")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
-    parser.add_argument("--part", type=int, default=1, help=argparse.SUPPRESS)
     asked = parser.parse_args()
-    if asked.one:
-        one(asked.one, asked.part)
-        return
+    os.environ["REGARD_OFFLINE"] = "1"
+    import torch
+
+    from regard import api  # noqa: F401 - before the copies are made, so that each has it
     from regard.base import environment, write_atomically
     from regard.recipes import RECIPES
 
+    torch.set_num_threads(1)
+    imports = time.process_time()
     content: dict[str, Any] = json.loads(OUTPUT.read_text()) if OUTPUT.exists() else {"recipes": {}}
     machine = environment()
-    content["machine"] = f"{machine['processor']}, torch {machine['torch'].partition('+')[0]}"
+    content["machine"] = f"{machine['processor']}, one thread, torch {machine['torch'].partition('+')[0]}"
     known = content["recipes"]
     if asked.recipes:
         chosen = [name for name in RECIPES if any(fnmatchcase(name, pattern) for pattern in asked.recipes)]
     else:
         chosen = [name for name in RECIPES if name not in known]
-    for name in chosen:
-        found = measure(name, asked.limit, asked.memory)
-        print(name, found or "not measured", flush=True)
-        if found is not None:
-            known[name] = found
-        content["date"] = time.strftime("%Y-%m-%d")
-        content["recipes"] = {each: known[each] for each in RECIPES if each in known}
-        write_atomically(OUTPUT, json.dumps(content, indent=1) + "\n")
-
-
-def measure(name: str, limit: int, memory: float) -> dict[str, Any] | None:
-    """The cost of a recipe; nothing where its data are not there, or where it takes too much time or memory."""
-    bound = f"ulimit -t {limit}; ulimit -d {int(memory * 1024**2)}"
-    settings = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "REGARD_OFFLINE": "1"}
-    for part in PARTS:
-        command = ["bash", "-c", f"{bound}; exec {sys.executable} {__file__} --one {name} --part {part}"]
-        with tempfile.TemporaryFile("w+") as told, tempfile.TemporaryFile("w+") as said:
-            with suppress(subprocess.TimeoutExpired):
-                subprocess.run(command, env=settings, stdout=told, stderr=said, timeout=CLOCK * limit, check=False)
-            told.seek(0)
-            said.seek(0)
-            found: list[dict[str, Any]] = [json.loads(line) for line in told]
-            why = said.read().strip().rpartition("\n")[2] or f"ended by its limits, with 1/{part} of its batch"
-        if found and "step" in found[-1]:  # else the limit may have ended it after its updates were timed
-            return found[-1]
-        print(f"{name}: {why}", file=sys.stderr, flush=True)
-        if not found:  # the limits are not the reason: there were no updates
-            return None
-    return None
+    stood_in = stand_in()
+    for group in groups(chosen):
+        for found in in_a_copy(Group(group, asked.limit, asked.memory, stood_in).measure):
+            name = found.pop("name")
+            known[name] = found | {"prepare": round(imports + found["prepare"], 2)}
+            print(name, known[name], flush=True)
+            content["date"] = time.strftime("%Y-%m-%d")
+            content["recipes"] = {each: known[each] for each in RECIPES if each in known}
+            write_atomically(OUTPUT, json.dumps(content, indent=1) + "\n")
 
 
 if __name__ == "__main__":
