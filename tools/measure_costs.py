@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 OUTPUT = Path(__file__).parents[1] / "src" / "regard" / "recipes" / "costs.json"
-MOST, ENOUGH = 30, 3.0  # updates that are timed, at most; seconds that are enough
+MOST, ENOUGH = 30, 2.0  # updates that are timed, at most; seconds that are enough
 SLOW = 10.0  # seconds of an update that is measured once, without another before it
 FREQUENT = 10  # updates between evaluations that are so frequent that they count
 PARTS = (1, 8, 64)  # of a batch that are tried: all, an eighth, …
@@ -108,8 +108,9 @@ def in_a_copy(work: Callable[[Callable[[dict[str, Any]], None]], None]) -> Itera
 class Group:
     """Recipes with the same data, which are read once, in a process that each recipe is a copy of."""
 
-    def __init__(self, recipes: Mapping[str, Any], limit: int, memory: float, stood_in: Mapping[str, str]) -> None:
-        self.recipes, self.limit, self.memory, self.stood_in = recipes, limit, memory, stood_in
+    def __init__(self, recipes: Mapping[str, Any], asked: argparse.Namespace, stood_in: Mapping[str, str]) -> None:
+        self.recipes, self.limit, self.memory, self.stood_in = recipes, asked.limit, asked.memory, stood_in
+        self.parts = [part for part in PARTS if part >= asked.part]
         self.task: Any = None
         self.before = self.peak = 0.0  # seconds of the processor, and megabytes, until the task was ready
 
@@ -124,7 +125,7 @@ class Group:
                 self.task = build_task(recipe)
                 self.task.prepare(World().device, None)
             self.before, self.peak = time.process_time() - imports, megabytes()
-            for part in PARTS:
+            for part in self.parts:
                 told = list(in_a_copy(lambda tell, each=recipe, share=part: self.one(each, share, tell)))  # type: ignore[misc]
                 if told and "step" in told[-1]:  # else it was ended by its limits before an update was timed
                     tell({"name": name, **told[-1]})
@@ -199,7 +200,7 @@ def stand_in() -> dict[str, str]:
 
 
 def groups(names: list[str]) -> Iterator[dict[str, Any]]:
-    """The recipes as a CPU runs them, those with the same data together."""
+    """The recipes as a CPU runs them, those with the same data together, and those with little data first."""
     from regard import api
     from regard.recipes import RECIPES, change, find_recipe
     from regard.train import World
@@ -209,16 +210,24 @@ def groups(names: list[str]) -> Iterator[dict[str, Any]]:
     for name in names:
         recipe = api.fit_device(change(find_recipe(name, RECIPES), quiet), World())
         fitted.append(replace(recipe, train=replace(recipe.train, steps=1_000_000, seconds=None)))
-    kinds = list({repr(recipe.task): None for recipe in fitted})
-    fitted.sort(key=lambda recipe: kinds.index(repr(recipe.task)))
+    fitted.sort(key=lambda recipe: (num_bytes(recipe), repr(recipe.task)))
     for _, same in groupby(fitted, key=lambda recipe: repr(recipe.task)):
         yield {recipe.name: recipe for recipe in same}
+
+
+def num_bytes(recipe: Any) -> int:
+    """The size of the files of a recipe; 0 for what is in the package."""
+    from regard.datasets import DATASETS
+
+    sets = [DATASETS[name] for name in recipe.task.data_set().split(", ") if name in DATASETS]
+    return sum(source.num_bytes for each in sets if not each.embedded for source in each.sources.values())
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recipes", nargs="*", help="names or patterns (default: what was not measured yet)")
     parser.add_argument("--limit", type=int, default=120, help="seconds of processor time for each recipe")
+    parser.add_argument("--part", type=int, default=1, help="begin with this part of a batch, 8 for an eighth")
     parser.add_argument("--memory", type=float, default=12.0, help="GB of memory for each recipe")
     asked = parser.parse_args()
     os.environ["REGARD_OFFLINE"] = "1"
@@ -240,7 +249,7 @@ def main() -> None:
         chosen = [name for name in RECIPES if name not in known]
     stood_in = stand_in()
     for group in groups(chosen):
-        for found in in_a_copy(Group(group, asked.limit, asked.memory, stood_in).measure):
+        for found in in_a_copy(Group(group, asked, stood_in).measure):
             name = found.pop("name")
             known[name] = found | {"prepare": round(imports + found["prepare"], 2)}
             print(name, known[name], flush=True)
