@@ -45,7 +45,8 @@ def made(kind: str, names: str) -> str:
     if kind == "models":
         return models()
     if kind == "costs":
-        return f"{costs(RECIPES)}\n\nMeasured on {machine()}: `python tools/measure_costs.py`."
+        known = [name for name in RECIPES if is_known(name)]
+        return f"{costs(known)}\n\nMeasured on {machine()}: `python tools/measure_costs.py`."
     chosen = [name.strip() for name in names.split(",")]
     if chosen == ["all"]:  # the pages of the papers name those without results too
         chosen = [name for name in RECIPES if variants(name)]
@@ -81,6 +82,12 @@ def costs(names: Iterable[str]) -> str:
         cells = [cell or "–" for cell in (paid.cpu_text, paid.memory_text, paid.gpu_text)]
         rows.append(f"| `{name}` | {' | '.join(cells)} | {paid.data} | {paid.remark} |")
     return "\n".join(rows)
+
+
+def is_known(name: str) -> bool:
+    """Whether a recipe was measured, or run on a GPU."""
+    paid = cost(find_recipe(name, RECIPES))
+    return bool(paid.cpu_text or paid.gpu_text)
 
 
 def main() -> int:

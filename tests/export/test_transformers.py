@@ -81,7 +81,7 @@ def compare_logits(
     """A padded batch, in float64, where the table of positions in float32 is the only difference, and in float32.
 
     In float32 a Pegasus model is the same program as ours. Its logits were equal to the last bit wherever they were
-    compared; 2e-6 leaves room for two bits. A Marian model adds up in another order, so its error grows with the logits.
+    compared; 2e-6 leaves room for two bits. A Marian model adds up in another order, so errors grow with the logits.
     """
     source, target = model.task.codecs
     batch = collate([(source.encode_text(a), target.encode_text(b)) for a, b in zip(sources, targets, strict=True)])
