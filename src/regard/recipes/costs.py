@@ -68,8 +68,8 @@ def cost(recipe: Recipe) -> Cost:
 
 def _estimate(recipe: Recipe, measured: dict[str, Any], run: dict[str, Any] | None) -> tuple[float, str]:
     """Seconds of a processor, and what they rest on beside a measured update of the whole batch."""
-    train, remarks = recipe.train, []
-    steps = train.steps
+    train = recipe.train
+    steps, remarks = train.steps, list[str]()
     if train.patience is not None and run is not None:
         taken = round(sum(one["steps"] for one in run["runs"]) / len(run["runs"]))
         if taken < steps:
