@@ -30,7 +30,7 @@ def run(asked: argparse.Namespace) -> None:
     print(f"\nAny score × {others}: reference.")
     print("Weights that are asked for come from triton and blocked too, with gradients. Beside sdpa they take a second")
     print(
-        "pass, and the reference runs where a gradient may go through them. blocked is for sizes at which it is quicker."
+        "pass, and the reference runs where a gradient may go through them. blocked is for sizes where it is quicker."
     )
 
 
