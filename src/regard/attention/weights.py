@@ -55,13 +55,15 @@ def recompute_weights(
     wanted = _Wanted(score, align, mask, lead, num_queries, num_keys, picked, some)
     sources = query, prepared, bias, *score.parameters()
     if not torch.is_grad_enabled() or not any(x is not None and x.requires_grad for x in sources):
-        return wanted.without_gradient(query, prepared, bias, query.dtype)
+        with torch.no_grad():
+            return wanted.without_gradient(query, prepared, bias, query.dtype)
     asked = query if rows is None else query.index_select(-2, chosen)
     if score.is_additive:
         return wanted.additive(asked, prepared).to(query.dtype)
     form = score.as_dot(asked, prepared)
     dtype = common_type(form.query, form.keys, bias, form.query.new_empty(0, dtype=torch.float32))
-    made = wanted.without_gradient(query.detach(), prepared.detach(), None if bias is None else bias.detach(), dtype)
+    with torch.no_grad():
+        made = wanted.without_gradient(query, prepared, bias, dtype)
     added = None if bias is None else select_pairs(bias, picked, some)
     weights: Tensor = _WithGradient.apply(  # type: ignore[no-untyped-call]
         made, form.query, form.keys, added, form.scale, align.temperature
@@ -81,7 +83,6 @@ class _Wanted(NamedTuple):
     rows: Tensor | None
     heads: Tensor | None
 
-    @torch.no_grad()
     def without_gradient(self, query: Tensor, prepared: Tensor, bias: Tensor | None, dtype: torch.dtype) -> Tensor:
         """Weights in `dtype`, from all queries of the wanted heads."""
         score, num_keys = self.score, self.num_keys
