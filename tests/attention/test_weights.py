@@ -373,6 +373,7 @@ def test_no_keys_and_no_gradient_wanted() -> None:
 
 
 @pytest.mark.bare
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # torch's own compiler does that
 @pytest.mark.parametrize("name", ["scaled_dot", "additive"])
 def test_a_graph_of_both(name: str) -> None:
     """torch.compile of a loss of context and weights, forward and backward."""
