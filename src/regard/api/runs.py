@@ -36,7 +36,13 @@ from regard.train.trainer import CHECKPOINTS, FINAL, Watch
 ENVIRONMENT = "environment.json"  # in a run folder
 
 
-def load(run: str | Path, *, device: str = "auto", source: str | None = None, target: str | None = None) -> Model:
+def load(
+    run: str | Path,
+    *,
+    device: str = "auto",
+    source: str | Sequence[str] | None = None,
+    target: str | Sequence[str] | None = None,
+) -> Model:
     """The model of a run folder, or one that ships with the package, such as "tatoeba-en-fr"; see `zoo`.
 
     A run that has not ended gives its last checkpoint. `source` and `target` name the files that a run was trained on,
@@ -182,7 +188,11 @@ def _new_task(recipe: Recipe, first: Path | None) -> Any:
     if here.name != there.name:
         cure = "start from a run of the same task"
         raise ConfigError(f"{first} does something else", got=there.name, expected=here.name, cure=cure)
-    return load_task(first, recipe) if here.inherits else build_task(recipe)
+    if not here.inherits:
+        return build_task(recipe)
+    task = load_task(first, recipe)
+    task.forget_data()
+    return task
 
 
 def _content(model: Model, evaluation: Evaluation) -> dict[str, Any]:

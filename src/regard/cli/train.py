@@ -25,13 +25,16 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE", dest="settings",
                          help="settings, such as train.steps=500 model.align=entmax; "
                          "`regard show RECIPE` lists them")  # fmt: skip
-    command.add_argument("--source", metavar="PATH", help="your own data in place of the recipe's, for its task: "
-                         "sentences to translate, one a line (without --target a TSV of both sides); texts with their "
-                         "labels; one running text; stories with questions; lines of picture<TAB>caption, or of "
-                         "picture<TAB>text for crops of words; a folder of pictures, whose sub-folders are classes; a "
-                         "folder of clips; a list of edges, or a folder with edges and nodes")  # fmt: skip
-    command.add_argument("--target", metavar="PATH", help="what goes with it: the translations, line by line; texts or "
-                         "stories to judge by; the folder of the pictures; the file of the nodes")  # fmt: skip
+    command.add_argument("--source", metavar="PATH", action="append", help="your own data in place of the recipe's, "
+                         "for its task: sentences to translate, one a line (without --target a TSV of both sides); "
+                         "texts with their labels; one running text; stories with questions; lines of "
+                         "picture<TAB>caption, or of picture<TAB>text for crops of words; a folder of pictures, whose "
+                         "sub-folders are classes; a folder of clips; a list of edges, or a folder with edges and "
+                         "nodes. Sentences and running text may be several files, plain or packed: give the flag "
+                         "several times, or a pattern in quotes, such as 'corpus.*.de.gz'")  # fmt: skip
+    command.add_argument("--target", metavar="PATH", action="append", help="what goes with it: the translations, line "
+                         "by line, of each file; texts or stories to judge by; the folder of the pictures; the file "
+                         "of the nodes")  # fmt: skip
     command.add_argument("--out", metavar="FOLDER", help="run folder (default: runs/RECIPE)")
     command.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
     add_device(command)
