@@ -17,9 +17,13 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def side_by_side(
-    candidates: Mapping[str, Callable[[], object]], *, rounds: int = 40, warm_up: int = 2
+    candidates: Mapping[str, Callable[[], object]],
+    *,
+    rounds: int = 40,
+    warm_up: int = 2,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, list[float]]:
-    """Seconds of each candidate in each round; the order changes from round to round.
+    """Seconds of each candidate in each round, by a clock; the order changes from round to round.
 
     The first `warm_up` rounds are not counted.
     """
@@ -27,12 +31,12 @@ def side_by_side(
     seconds: dict[str, list[float]] = {name: [] for name in names}
     for turn in range(rounds + warm_up):
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
-            start = time.perf_counter()
+            start = clock()
             candidates[name]()
             if torch.cuda.is_available():
                 torch.cuda.synchronize()
             if turn >= warm_up:
-                seconds[name].append(time.perf_counter() - start)
+                seconds[name].append(clock() - start)
     return seconds
 
 

@@ -128,8 +128,9 @@ def same_result(ours: Transformer, theirs: nn.Module, batch: TokenBatch) -> None
 
 def our_search(model: Transformer, batch: TokenBatch, *, steps: int, eos: int = EOS) -> list[list[int]]:
     with torch.inference_mode():
-        state = model.init_state(model.encode(batch.source, batch.source_lengths))
-        found = beam_search(model, state, batch=len(batch), bos=BOS, eos=eos, beams=BEAMS, max_steps=steps)
+        packed = model.packed()  # as `translate` searches on a CPU
+        state = packed.init_state(packed.encode(batch.source, batch.source_lengths))
+        found = beam_search(packed, state, batch=len(batch), bos=BOS, eos=eos, beams=BEAMS, max_steps=steps)
     return [best[0].tokens for best in found]
 
 

@@ -14,8 +14,9 @@ from regard.data import BOS, EOS, PAD, WordCodec
 from regard.decode.beam import Rules
 from regard.decode.fixed_path import PathRules
 from regard.models import Bahdanau, BahdanauConfig, ConvS2S, ConvS2SConfig, Transformer, TransformerConfig
+from regard.models.packed_transformer import PackedTransformer
 from regard.tasks import Prediction, Search, translate_texts
-from regard.tasks.fast_search import FastSearch, fast_search, recording_seconds, rules_of
+from regard.tasks.fast_search import FastSearch, fast_search, packed, recording_seconds, rules_of
 
 LINES = ["a b c d e", "f g h i j", "a c e g i", "b d f h j"]
 CODEC = WordCodec.train(LINES)
@@ -63,6 +64,43 @@ def test_both_ways_find_the_same(kind: str) -> None:
                 assert one.log_prob == pytest.approx(other.log_prob, abs=1e-5)
                 if other.weights is not None:
                     assert np.allclose(one.weights, other.weights, atol=1e-5)
+
+
+def test_packed_weights_find_the_same() -> None:
+    made = model()
+    for how in [*SEARCHES, {"temperature": 1.0, "seed": 3}]:
+        for ours, theirs in zip(
+            translate(made, impl="packed", **how), translate(made, impl="plain", **how), strict=True
+        ):
+            assert [one.tokens for one in ours] == [one.tokens for one in theirs]
+            for one, other in zip(ours, theirs, strict=True):
+                assert one.score == pytest.approx(other.score, abs=1e-5)
+                assert np.allclose(one.weights, other.weights, atol=1e-5) if other.weights is not None else True
+
+
+def test_when_weights_are_packed() -> None:
+    made = model()
+    assert isinstance(packed(made, Search()), PackedTransformer)
+    assert isinstance(packed(made, Search(beams=99, temperature=1.0)), PackedTransformer)  # samples are no beams
+    for how in (Search(impl="plain"), Search(beams=17)):
+        assert packed(made, how) is made
+    others = [model("bahdanau"), model("convs2s"), Copier(9)]
+    assert [packed(other, Search()) for other in others] == others
+    with trace(made):
+        assert packed(made, Search()) is made
+    with torch.autocast("cpu", torch.bfloat16):
+        assert packed(made, Search()) is made
+    handle = made.encoder[0].register_forward_hook(lambda *args: None)
+    assert packed(made, Search()) is made
+    handle.remove()
+    for wrong, how, reason in (
+        (made, Search(impl="packed", beams=17), "17 beams"),
+        (others[0], Search(impl="packed"), "Bahdanau, which has no"),
+    ):  # fmt: skip
+        with pytest.raises(ConfigError, match=f"packed weights cannot run here: got {reason}"):
+            packed(wrong, how)
+    with pytest.raises(ConfigError, match="expected model, as impl is packed"):
+        Search(impl="packed", precision="bfloat16")
 
 
 def test_samples_repeat_and_do_not_depend_on_the_batch() -> None:

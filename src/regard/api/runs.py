@@ -30,6 +30,7 @@ from regard.train import (
 )
 from regard.train.checkpoint import checksum
 from regard.train.lock import check_free
+from regard.train.shared_folder import check_shared
 from regard.train.trainer import CHECKPOINTS, FINAL, Watch
 
 ENVIRONMENT = "environment.json"  # in a run folder
@@ -72,6 +73,7 @@ def train(
     With `recipe.start` it begins with the weights of another run, and with its words.
     """
     world, folder = world or World(), Path(folder)
+    check_shared(folder, world)
     resume = world.same(resume and (folder / "recipe.json").exists())
     _check_place(folder, resume, world)
     torch.manual_seed(recipe.train.seed)
@@ -81,8 +83,9 @@ def train(
     )
     task = load_task(folder, recipe) if resume else _new_task(recipe, first)
     told = watch if world.is_first else None
-    task.prepare(world.device, None if told is None else lambda what, done, total: told(
-        "prepare", {"what": what, "done": done, "of": total}))  # fmt: skip
+    with world.one_by_machine():  # what is fetched or computed once is then in the cache
+        task.prepare(world.device, None if told is None else lambda what, done, total: told(
+            "prepare", {"what": what, "done": done, "of": total}))  # fmt: skip
     module = build_model(recipe, task)
     if not saved:
         task.begin(module)

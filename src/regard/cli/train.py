@@ -41,15 +41,18 @@ def add(command: argparse.ArgumentParser) -> None:
 
 
 def run(asked: argparse.Namespace) -> None:
-    """Train, or go on with a run; under `torchrun` every process does its part."""
+    """Train, or go on with a run; under `torchrun` every process does its part, and goes on after a restart."""
     from regard import api
     from regard.cli.progress import Progress
-    from regard.train import checkpoints, joined
+    from regard.train import checkpoints, joined, was_restarted
 
     folder = Path(asked.out or Path("runs") / asked.recipe.replace("/", "_"))
     recipe = _recipe(asked, folder)
     check_installed("matplotlib", "PIL", what=f"regard train {asked.recipe}")  # for what it draws at the end
     with joined(asked.device) as world:
+        if not asked.resume and was_restarted(folder, world):
+            asked.resume = True
+            recipe = _recipe(asked, folder)
         fitted = api.fit_device(recipe, world)
         saved = checkpoints(folder / "checkpoints") if asked.resume else []
         steps, warmup = recipe.train.steps, recipe.train.warmup
@@ -61,9 +64,10 @@ def run(asked: argparse.Namespace) -> None:
                 told = None if watch is None else _telling(watch, recipe, asked)
                 model = api.train(fitted, folder, world=world, resume=asked.resume, watch=told)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(_stopped(asked, folder) if world.is_first else "") from None
-        first = world.is_first
-        if first:
+            if not world.is_first:
+                raise SystemExit(130) from None
+            raise KeyboardInterrupt(_stopped(asked, folder, world.size)) from None
+        if world.is_first:
             api.check_there(folder)
             begun = f", from {saved[-1].name} on" if saved else ""
             if saved and _step(saved[-1]) >= steps:
@@ -71,10 +75,11 @@ def run(asked: argparse.Namespace) -> None:
             print(f"{model.num_parameters:,} parameters, in {folder}{begun}")
             if fitted != recipe:
                 print(f"on this machine: {fitted.train.precision}, without captured graphs")
-    if first and not model.entry.display.after_training:
-        print(f"next: regard evaluate {folder}")
-    elif first:
-        _show(model, folder)
+            if model.entry.display.after_training:
+                _show(model, folder)
+            else:
+                print(f"next: regard evaluate {folder}")
+        world.wait()  # `torchrun` gives up when some machines are ready long before others
 
 
 def _show(model: Any, folder: Path) -> None:
@@ -122,7 +127,7 @@ def _tell_cost(recipe: Any, asked: argparse.Namespace) -> None:
     print(f"{asked.recipe}{as_it_stands}: {told.sentence()}", file=sys.stderr)
 
 
-def _stopped(asked: argparse.Namespace, folder: Path) -> str:
+def _stopped(asked: argparse.Namespace, folder: Path, processes: int) -> str:
     """Where a run stands that was interrupted, and the command that goes on with it."""
     from regard.train import checkpoints
 
@@ -132,6 +137,8 @@ def _stopped(asked: argparse.Namespace, folder: Path) -> str:
     out = ["--out", asked.out] if asked.out else []
     device = ["--device", asked.device] if asked.device != "auto" else []
     command = shlex.join(["regard", "train", asked.recipe, *out, *device, "--resume"])
+    if processes > 1:
+        command = "torchrun … -m " + command
     return f"Stopped at step {_step(saved[-1])}. Go on with: {command}"
 
 

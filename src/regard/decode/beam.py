@@ -15,8 +15,9 @@ from torch import Tensor
 
 from regard.base import ConfigError, ShapeError, check_settings
 from regard.base.ranges import Natural
+from regard.decode.groups import Barred, best_by_groups, best_of_logits
 from regard.decode.hypothesis import Beams, CoveragePenalty, Hypothesis, LengthPenalty, coverage_penalty, length_penalty
-from regard.decode.protocol import Decodable, advance, bar, pick, start
+from regard.decode.protocol import Decodable, bar, checked_step, log_probs_of, pick, start
 
 FINISHED, CUT, NONE = 0, 1, 2  # groups of hypotheses; a lower one ranks first, whatever the scores
 MANY = 4096  # continuations of a sentence, from which on a CPU looks at the best of groups first
@@ -65,42 +66,97 @@ def beam_search(
     rules = Rules(eos, beams, nbest, min_steps, length_penalty, coverage_penalty, no_repeat, frozenset(forbidden))
     tokens, last = start(model, state, batch=batch, bos=bos, max_steps=max_steps, min_steps=min_steps)
     mask = checked_mask(source_mask, batch, tokens.device)
-    longest = rules.length_penalties(last)  # [b] by which a prefix can be divided at most
+    shortest = int(last.min()) if batch else 0
+    longest = rules.length_penalties(last)  # [a] by which a prefix can be divided at most
     active = torch.arange(batch, device=tokens.device)  # [a] sentences that go on
     log_prob = torch.zeros(batch, device=tokens.device)  # [n] of the prefixes, n = a·w
-    prefixes = tokens.new_empty(batch, 0)  # [n t]
+    prefixes = tokens.new_empty(batch, 0) if no_repeat else None  # [n t]
     coverage: Tensor | None = None  # [n k]
     best, trellis, step = Ends.none(batch, nbest, tokens.device), [_Column(active, tokens, None)], 0
+    ends, some_ended = best, False  # of those that go on
+    grow = _Growing(rules)
     while len(active):
         step += 1
-        log_probs, state, weights = advance(model, tokens, state, eos=eos, sentences=len(active))
+        logits, state, weights = checked_step(model, tokens, state, eos=eos, sentences=len(active))
         before, coverage = coverage, covered(coverage, weights, mask, rules)
-        here = None if mask is None else mask[active]
-        grown = _grown(log_prob, _barred(log_probs, prefixes, step, rules), len(active), rules)
-        ends = best.pick(active).merge(_scored(grown, grown.finished(rules), coverage, here, step, rules))
-        live = grown.unfinished(rules)
-
-        cut = last[active] == step
-        if cut.any():
-            group = torch.where(cut.unsqueeze(1) & live.possible, CUT, NONE)
-            ends = ends.merge(_scored(live, group, coverage, here, step, rules))
-        stuck = ~grown.possible.any(1)
-        if stuck.any():
-            stopped = _stopped(log_prob, len(active))
-            group = torch.where(stuck.unsqueeze(1) & stopped.possible, CUT, NONE)
-            ends = ends.merge(_scored(stopped, group, before, here, step - 1, rules))
-        best = best.put(active, ends)
-
-        attainable = live.log_prob.amax(1) / longest[active]  # log P only falls, and no penalty is above 0
-        settled = (ends.group[:, -1] == FINISHED) & (ends.score[:, -1] >= attainable)
-        stay = (~(cut | settled) & live.possible.any(1)).nonzero().squeeze(1)
-        active, (log_prob, origin, tokens) = active[stay], (column[stay].flatten() for column in live)
+        grown = grow(log_prob, logits, prefixes, step, sentences=len(active))
+        has_end = bool((grown.token == eos).any())
+        live = grown.unfinished(rules) if has_end else Candidates(*(column[:, :beams] for column in grown))
+        some_ended, count = some_ended or has_end or step >= shortest, len(active)
+        if has_end:
+            ends = ends.merge(_scored(grown, grown.finished(rules), coverage, mask, step, rules))
+        going = live.log_prob[:, 0] > -math.inf  # the first is the best
+        if some_ended or not going.all():
+            cut = last == step
+            if step >= shortest:
+                group = torch.where(cut.unsqueeze(1) & live.possible, CUT, NONE)
+                ends = ends.merge(_scored(live, group, coverage, mask, step, rules))
+            stuck = grown.log_prob[:, 0] == -math.inf
+            if stuck.any():
+                stopped = _stopped(log_prob, len(active))
+                group = torch.where(stuck.unsqueeze(1) & stopped.possible, CUT, NONE)
+                ends = ends.merge(_scored(stopped, group, before, mask, step - 1, rules))
+            attainable = live.log_prob[:, 0] / longest  # log P only falls, and no penalty is above 0
+            settled = (ends.group[:, -1] == FINISHED) & (ends.score[:, -1] >= attainable)
+            going &= ~(cut | settled)
+            count = int(going.sum())
+        if count < len(active):
+            gone, stay = (~going).nonzero().squeeze(1), _moved_up(going, count)
+            best = best.put(active[gone], ends.pick(gone))
+            active, last, longest, ends = active[stay], last[stay], longest[stay], ends.pick(stay)
+            mask = None if mask is None else mask[stay]
+            live = Candidates(*(column[stay] for column in live))
+        else:
+            stay = None
+        log_prob, origin, tokens = (column.flatten() for column in live)
         trellis.append(_Column(origin, tokens, weights))
-        if len(active):
-            state = pick(state, origin, sentences=stay)
-            prefixes = torch.cat([prefixes[origin], tokens.unsqueeze(1)], 1)
+        if count:
+            every = torch.arange(count, device=origin.device) if stay is None else stay
+            state = pick(state, origin, sentences=every)
             coverage = None if coverage is None else coverage[origin]
+            if prefixes is not None:
+                prefixes = torch.cat([prefixes[origin], tokens.unsqueeze(1)], 1)
     return _read(best, trellis, eos)
+
+
+def _moved_up(going: Bool[Tensor, " a"], count: int) -> Int[Tensor, " m"]:
+    """The `count` sentences that go on: the last ones take the places of those that have ended, the others stay."""
+    order = torch.arange(count, device=going.device)
+    order[~going[:count]] = going[count:].nonzero().squeeze(1) + count
+    return order
+
+
+class _Growing:
+    """Finds the best continuations of prefixes at every step of a search."""
+
+    def __init__(self, rules: "Rules") -> None:
+        self.rules = rules
+        self._barred: dict[frozenset[int], Barred] = {}
+
+    def __call__(
+        self,
+        log_prob: Float[Tensor, " n"],
+        logits: Float[Tensor, "n v"],
+        prefixes: Tensor | None,
+        step: int,
+        *,
+        sentences: int,
+    ) -> "Candidates":
+        """The best 2·beams continuations of each sentence, or all."""
+        rules = self.rules
+        if not rules.no_repeat and _by_groups(logits, sentences, rules):
+            wanted, barred = 2 * rules.beams, self._bars(logits, step)
+            found = best_of_logits(log_prob, logits, _first_rows(logits, sentences), wanted, barred)
+            if found is not None:
+                return Candidates(*found)
+        return _grown(log_prob, _barred(log_probs_of(logits), prefixes, step, rules), sentences, rules)
+
+    def _bars(self, logits: Tensor, step: int) -> Barred | None:
+        """What may not come next; None where all may."""
+        tokens = self.rules.never(step)
+        if tokens and tokens not in self._barred:
+            self._barred[tokens] = Barred(tokens, bar(logits.new_zeros(1, logits.shape[1]), tokens)[0])
+        return self._barred[tokens] if tokens else None
 
 
 @dataclass(frozen=True)
@@ -118,6 +174,10 @@ class Rules:
 
     def __post_init__(self) -> None:
         check_settings(self)
+
+    def never(self, step: int) -> frozenset[int]:
+        """Tokens that may not be taken at this step, whatever the prefix."""
+        return self.forbidden | {self.eos} if step < self.min_steps else self.forbidden
 
     def length_penalties(self, lengths: Tensor) -> Tensor:
         """Gives the length penalty of each length."""
@@ -191,10 +251,12 @@ class _Column(NamedTuple):
     weights: Tensor | None  # [rows of the column before, k]
 
 
-def _barred(log_probs: Float[Tensor, "n v"], prefixes: Int[Tensor, "n t"], step: int, rules: Rules) -> Tensor:
+def _barred(
+    log_probs: Float[Tensor, "n v"], prefixes: Int[Tensor, "n t"] | None, step: int, rules: Rules
+) -> Float[Tensor, "n v"]:
     """−∞ for what may not come next."""
-    log_probs = bar(log_probs, rules.forbidden | {rules.eos} if step < rules.min_steps else rules.forbidden)
-    if 0 < rules.no_repeat <= prefixes.shape[1]:
+    log_probs = bar(log_probs, rules.never(step))
+    if prefixes is not None and 0 < rules.no_repeat <= prefixes.shape[1]:
         log_probs = log_probs.masked_fill(_repeats(prefixes, rules.no_repeat, log_probs.shape[1]), -math.inf)
     return log_probs
 
@@ -212,35 +274,29 @@ def _repeats(prefixes: Int[Tensor, "n t"], order: int, size: int) -> Bool[Tensor
 
 def _grown(log_prob: Float[Tensor, " n"], log_probs: Float[Tensor, "n v"], sentences: int, rules: Rules) -> Candidates:
     """The best 2·beams continuations of each sentence, or all."""
-    rows, size = log_probs.shape
-    every = rows // sentences * size
-    wanted = min(2 * rules.beams, every)
-    first = torch.arange(0, rows, rows // sentences, device=log_probs.device).unsqueeze(1)  # row of each sentence
-    if log_probs.device.type == "cpu" and every >= max(MANY, 4 * wanted**2):
-        return grown_by_groups(log_prob, log_probs, first, wanted)
+    size, first = log_probs.shape[1], _first_rows(log_probs, sentences)
+    if _by_groups(log_probs, sentences, rules):
+        return grown_by_groups(log_prob, log_probs, first, 2 * rules.beams)
     total = (log_prob.unsqueeze(1) + log_probs).view(sentences, -1)  # [a w·v]
-    top, where = total.topk(wanted, dim=1)
+    top, where = total.topk(min(2 * rules.beams, total.shape[1]), dim=1)
     return Candidates(top, first + where // size, where % size)
+
+
+def _by_groups(scores: Float[Tensor, "n v"], sentences: int, rules: Rules) -> bool:
+    """Whether there are so many continuations that looking at the best of groups first is quicker."""
+    return scores.device.type == "cpu" and scores.numel() // sentences >= max(MANY, 4 * (2 * rules.beams) ** 2)
+
+
+def _first_rows(scores: Float[Tensor, "n v"], sentences: int) -> Int[Tensor, "a 1"]:
+    """The row of the first prefix of each sentence."""
+    return torch.arange(0, len(scores), len(scores) // sentences, device=scores.device).unsqueeze(1)
 
 
 def grown_by_groups(
     log_prob: Float[Tensor, " n"], log_probs: Float[Tensor, "n v"], first: Int[Tensor, "a 1"], wanted: int
 ) -> Candidates:
-    """The same from one quick pass: the best m tokens are in those m groups of tokens whose best ones are best."""
-    (rows, size), sentences = log_probs.shape, len(first)
-    width = 16 * -(-math.isqrt(rows // sentences * size // wanted) // 16)  # of a group; the last may have fewer tokens
-    full = size - size % width
-    bests = [log_probs[:, :full].view(rows, -1, width).amax(-1)]
-    if full < size:
-        bests.append(log_probs[:, full:].amax(-1, keepdim=True))
-    best = torch.cat(bests, 1)  # [n g]
-    groups = (log_prob.unsqueeze(1) + best).view(sentences, -1).topk(wanted, dim=1).indices  # [a m]
-    row = (first + groups // best.shape[1]).unsqueeze(-1)  # [a m 1]
-    token = (groups % best.shape[1] * width).unsqueeze(-1) + torch.arange(width, device=groups.device)  # [a m width]
-    total = log_prob[row] + log_probs[row, token.clamp(max=size - 1)]
-    total = total.masked_fill(token >= size, -math.inf).flatten(1)
-    top, where = total.topk(wanted, dim=1)
-    return Candidates(top, row.squeeze(-1).gather(1, where // width), token.flatten(1).gather(1, where))
+    """The best `wanted` continuations of each sentence, from one quick pass over all of them."""
+    return Candidates(*best_by_groups(log_prob, log_probs, first, wanted))
 
 
 def _stopped(log_prob: Float[Tensor, " n"], sentences: int) -> Candidates:

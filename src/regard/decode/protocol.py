@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -33,13 +34,24 @@ class Shared(NamedTuple):
     value: Any
 
 
+class InPlace(ABC):
+    """A part of a state that belongs to the sentences, as `Shared`, and that every step writes into.
+
+    A state that holds one can be used once: the step after it has changed it.
+    """
+
+    @abstractmethod
+    def keep(self, sentences: Int[Tensor, " m"]) -> "InPlace":
+        """What belongs to these sentences, in this order."""
+
+
 @runtime_checkable
 class Decodable(Protocol):
     """A model that goes one step: the last token of n prefixes and their state → `Step`.
 
     The state is any nest of named tuples, tuples, lists, dictionaries, dataclasses, tensors (first axis n), None, and
-    plain numbers and strings, and `Shared` where tensors have one row for a sentence. It belongs to the caller; the
-    first one comes from the model's own `init_state(memory)`.
+    plain numbers and strings, and `Shared` or `InPlace` where something belongs to a sentence and not to a prefix. It
+    belongs to the caller; the first one comes from the model's own `init_state(memory)`.
     """
 
     def step(self, tokens: Int[Tensor, " n"], state: Any) -> Step:
@@ -47,11 +59,20 @@ class Decodable(Protocol):
         ...
 
 
+@runtime_checkable
+class Packable(Decodable, Protocol):
+    """A model that has a packed form, whose steps are fewer and larger operations."""
+
+    def packed(self) -> Any:
+        """The model as it is now, to search with; a text with the reason where it cannot be packed."""
+        ...
+
+
 def pick(state: Any, index: Int[Tensor, " m"], *, sentences: Int[Tensor, " a"] | None = None) -> Any:
     """The state with the first axis of every tensor picked by `index`: beams are reordered and sentences dropped by it.
 
     Tensors without axes, numbers and strings are left as they are. What is `Shared` is picked by `sentences`, the
-    numbers of those that stay, in ascending order; by `index` unless told, where each sentence has one prefix.
+    numbers of those that stay; by `index` unless told, where each sentence has one prefix. So is what is `InPlace`.
 
     >>> pick({"hidden": torch.tensor([[1.0], [2.0]]), "layers": (None, 3)}, torch.tensor([1, 1, 0]))
     {'hidden': tensor([[2.],
@@ -66,7 +87,7 @@ def pick(state: Any, index: Int[Tensor, " m"], *, sentences: Int[Tensor, " a"] |
             return tensor  # all stay
         return tensor.index_select(0, sentences.to(tensor.device))
 
-    return mapped(state, change)
+    return mapped(state, change, in_place=lambda part: part.keep(index if sentences is None else sentences))
 
 
 def tensors(state: Any) -> list[Tensor]:
@@ -86,26 +107,40 @@ def _parts(state: Any) -> list[tuple[Tensor, bool]]:
     return leaves
 
 
-def mapped(state: Any, change: Callable[[Tensor, bool], Tensor], shared: bool = False, *, numbers: bool = False) -> Any:
+def mapped(
+    state: Any,
+    change: Callable[[Tensor, bool], Tensor],
+    shared: bool = False,
+    *,
+    numbers: bool = False,
+    in_place: Callable[["InPlace"], "InPlace"] | None = None,
+) -> Any:
     """The same nest, with every tensor changed that has a first axis; `change` hears whether it is shared.
 
-    With `numbers`, tensors without axes are changed too.
+    With `numbers`, tensors without axes are changed too. `in_place` changes what is `InPlace`, which stays unless told.
     """
     if isinstance(state, Tensor):
         return change(state, shared) if state.ndim or numbers else state
     if isinstance(state, _PLAIN):
         return state
+    if isinstance(state, InPlace):
+        return state if in_place is None else in_place(state)
     if isinstance(state, list | tuple):
-        parts = [mapped(item, change, shared or isinstance(state, Shared), numbers=numbers) for item in state]
+        parts = [
+            mapped(item, change, shared or isinstance(state, Shared), numbers=numbers, in_place=in_place)
+            for item in state
+        ]
         return type(state)(*parts) if hasattr(state, "_fields") else type(state)(parts)
     if isinstance(state, dict):
         same = copy.copy(state)
-        same.update({name: mapped(item, change, shared, numbers=numbers) for name, item in state.items()})
+        same.update(
+            {name: mapped(item, change, shared, numbers=numbers, in_place=in_place) for name, item in state.items()}
+        )
         return same
     if dataclasses.is_dataclass(state) and not isinstance(state, type):
         fresh = copy.copy(state)
         for field in dataclasses.fields(state):
-            value = mapped(getattr(state, field.name), change, shared, numbers=numbers)
+            value = mapped(getattr(state, field.name), change, shared, numbers=numbers, in_place=in_place)
             object.__setattr__(fresh, field.name, value)  # frozen ones too
         return fresh
     raise RegardError(
@@ -143,13 +178,12 @@ def start(model: Decodable, state: Any, *, batch: int, bos: int, max_steps: int 
     return Start(torch.full((batch,), bos, device=device), last.expand(batch))
 
 
-def advance(
+def checked_step(
     model: Decodable, tokens: Int[Tensor, " n"], state: Any, *, eos: int, sentences: int | None = None
-) -> tuple[Float[Tensor, "n v"], Any, Float[Tensor, "n k"] | None]:
-    """One step, checked: log-probabilities [n v] in float32 or better, the state, the weights.
+) -> Step:
+    """One step, checked: logits [n v] in float32 or better, the state, the weights.
 
-    The n prefixes are of as many sentences unless told. A row whose logits are all −∞ stays −∞: there is no way on
-    from there.
+    The n prefixes are of as many sentences unless told.
     """
     logits, state, weights = model.step(tokens, state)
     rows = tokens.shape[0]
@@ -165,14 +199,26 @@ def advance(
     if not 0 <= eos < logits.shape[1]:
         raise ConfigError("eos", got=eos, expected=f"a token of the vocabulary: 0 to {logits.shape[1] - 1}")
     _check_state(state, rows, rows if sentences is None else sentences)
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    return Step(logits.to(torch.promote_types(logits.dtype, torch.float32)), state, weights)
+
+
+def log_probs_of(logits: Float[Tensor, "n v"]) -> Float[Tensor, "n v"]:
+    """The log-probabilities. A row whose logits are all −∞ stays −∞: there is no way on from there."""
     log_probs = logits.log_softmax(-1)
     if log_probs[:, 0].isnan().any():  # NaN and +∞ spoil the whole row, so do −∞ everywhere: one column tells
         log_probs = log_probs.masked_fill((logits == -math.inf).all(-1, keepdim=True), -math.inf)
         if log_probs.isnan().any():
             cure = "look for NaN in the weights of the model"
             raise RegardError("the logits of a step are not numbers", got="NaN or +∞", cure=cure)
-    return log_probs, state, weights
+    return log_probs
+
+
+def advance(
+    model: Decodable, tokens: Int[Tensor, " n"], state: Any, *, eos: int
+) -> tuple[Float[Tensor, "n v"], Any, Float[Tensor, "n k"] | None]:
+    """One step of as many sentences, checked: log-probabilities [n v] in float32 or better, the state, the weights."""
+    logits, state, weights = checked_step(model, tokens, state, eos=eos)
+    return log_probs_of(logits), state, weights
 
 
 def bar(log_probs: Float[Tensor, "n v"], tokens: Collection[int]) -> Float[Tensor, "n v"]:

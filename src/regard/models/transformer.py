@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -25,6 +25,7 @@ from regard.attention import (
 from regard.base import ConfigError, check_settings
 from regard.base.ranges import Count, Few, OneOf, Share, Vocabulary, Width
 from regard.decode import Shared, Step
+from regard.models.packed_transformer import PackedTransformer, reason_against
 from regard.models.translator import EncodedSource, Translated, Translator
 from regard.nn import DecoderLayer, Dropout, EncoderLayer, build_attention
 from regard.nn.attentions import check_names
@@ -85,6 +86,7 @@ class Transformer(Translator):
     self_attention_layers = "encoder.*.inner"
     target_self_layers = "decoder.*.inner"
     can_choose_head = True
+    shards: ClassVar[dict[str, tuple[str, ...]]] = {"encoder.*": (), "decoder.*": (), "decoder.*.cross": ("prepare",)}
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -154,6 +156,12 @@ class Transformer(Translator):
         return state._replace(
             caches=tuple(FixedCache.empty(layer.inner, len(like), steps, length, like=like) for layer in layers)
         )
+
+    def packed(self) -> PackedTransformer | str:
+        """The decoder with its weights packed; or the reason where positions, scores or alignments are others."""
+        own = type(self).step is Transformer.step and type(self).init_state is Transformer.init_state
+        reason = reason_against(self) if own else f"{type(self).__name__}, which has steps of its own"
+        return reason or PackedTransformer(self)
 
     def step(self, tokens: Int[Tensor, " n"], state: State) -> Step:
         """One word; the weights are those of `best_head`, or else of the last layer, mean over its heads.

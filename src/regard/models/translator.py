@@ -61,6 +61,13 @@ class Translator(nn.Module):
         """
         return None
 
+    def packed(self) -> Any:
+        """The model as it is now, for search on a CPU: the same `encode`, `init_state` and `step`, in few operations.
+
+        A text with the reason where this model, with these settings, cannot be packed.
+        """
+        return f"{type(self).__name__}, which has no packed form"
+
     def step(self, tokens: Int[Tensor, " n"], state: Any) -> Step:
         """Logits [n v] for the word after `tokens`, the new state, and the weights [n k] of this step."""
         raise NotImplementedError

@@ -23,7 +23,8 @@ def evaluating(model: nn.Module, *, seed: int | None = None) -> Iterator[None]:
     modes = [(module, module.training) for module in model.modules()]
     device = device_of(model)
     gpus = [device] if device.type == "cuda" else []
-    model.eval()
+    if any(was_training for _, was_training in modes):
+        model.eval()
     try:
         with torch.no_grad(), torch.random.fork_rng(gpus, enabled=seed is not None):
             if seed is not None:
@@ -31,7 +32,8 @@ def evaluating(model: nn.Module, *, seed: int | None = None) -> Iterator[None]:
             yield
     finally:
         for module, was_training in modes:
-            module.training = was_training
+            if module.training != was_training:
+                module.training = was_training
 
 
 def device_of(model: nn.Module) -> torch.device:

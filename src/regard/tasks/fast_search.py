@@ -1,7 +1,7 @@
-"""When a search runs over fixed shapes, and what it needs: a copy of the model, buffers, and recorded steps."""
+"""When a search runs over packed weights or fixed shapes, and what these need: a copy, buffers, and recorded steps."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import torch
@@ -16,12 +16,13 @@ from regard.decode.captured import Captured
 from regard.decode.fixed_path import PathRules
 from regard.decode.fixed_search import AtOnce, FixedSearch, fitting, room_for
 from regard.decode.fixed_state import FixedShapes
-from regard.decode.protocol import tensors
+from regard.decode.protocol import Packable, tensors
 from regard.nn.evaluating import device_of
 from regard.nn.frozen import Frozen
 
 SIZES = (1, 4, 16, 64, 128, 256, 512, 1024, 2048)  # sentences in a step
 FEW = 16  # sentences that fit into every memory
+MOST_BEAMS = 16  # of a packed model, where every prefix looks at the places of all prefixes of its sentence
 SHARE = 0.4  # of the free memory that a search may fill
 _KEPT: WeakKeyDictionary[nn.Module, dict[torch.dtype | None, "FastSearch"]] = WeakKeyDictionary()
 
@@ -29,12 +30,12 @@ _KEPT: WeakKeyDictionary[nn.Module, dict[torch.dtype | None, "FastSearch"]] = We
 def fast_search(model: nn.Module, how: Any) -> "FastSearch | None":
     """The search over fixed shapes with these settings, or None for the plain one.
 
-    impl="fixed" takes it on any device, or says why it cannot; so does precision="bfloat16". "auto" is the plain
-    search: recorded steps have not run on a GPU yet.
+    impl="fixed" takes it on any device, or says why it cannot; so does precision="bfloat16". "auto" does not:
+    recorded steps have not run on a GPU yet.
     """
-    if how.impl == "plain" or (how.impl == "auto" and how.precision == "model"):
+    if how.impl in ("plain", "packed") or (how.impl == "auto" and how.precision == "model"):
         return None
-    reason = _reason_against(model)
+    reason = _reason_against_fixed(model)
     if reason:
         raise ConfigError("a search over fixed shapes cannot run here", got=reason, cure="set impl=plain")
     return _kept(model, torch.bfloat16 if how.precision == "bfloat16" else None)
@@ -45,10 +46,45 @@ def recording_seconds(model: nn.Module) -> float:
     return sum((search.seconds for search in _KEPT.get(model, {}).values()), 0.0)
 
 
-def _reason_against(model: nn.Module) -> str:
+def packed(model: nn.Module, how: Any) -> Any:
+    """The model to search plainly with: packed where that is possible on a CPU, or the model itself.
+
+    impl="packed" takes the packed one, or says why it cannot.
+    """
+    if how.impl not in ("auto", "packed"):
+        return model
+    reason = _reason_against_packed(model, how)
+    if not reason:
+        made = cast(Packable, model).packed()
+        if not isinstance(made, str):
+            return made
+        reason = made
+    if how.impl == "packed":
+        raise ConfigError("a search over packed weights cannot run here", got=reason, cure="set impl=plain")
+    return model
+
+
+def _reason_against_packed(model: nn.Module, how: Any) -> str:
+    if not isinstance(model, Packable):
+        return f"{type(model).__name__}, which has no packed form"
+    if how.temperature is None and how.beams > MOST_BEAMS:
+        return f"{how.beams} beams: more than {MOST_BEAMS} are quicker with a cache for each"
+    if device_of(model).type != "cpu":
+        return f"weights on {device_of(model)}, where launches cost more than memory"
+    if torch.is_autocast_enabled("cpu"):
+        return "autocast, which packed weights do not follow"
+    return _reason_against_another(model)
+
+
+def _reason_against_fixed(model: nn.Module) -> str:
     """Why a model cannot be searched with over fixed shapes; empty if it can."""
     if not isinstance(model, FixedShapes):
         return f"{type(model).__name__}, which has no fixed_state"
+    return _reason_against_another(model)
+
+
+def _reason_against_another(model: nn.Module) -> str:
+    """Why nothing but the model itself may run; empty if another one may run in its place."""
     if is_tracing() or torch._C._len_torch_function_stack() > 0:
         return "a trace or an intervention, which would not see the copy of the model that is searched with"
     hooked = any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())

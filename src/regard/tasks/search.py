@@ -32,7 +32,7 @@ from regard.decode.hypothesis import Beams, CoveragePenalty, LengthPenalty
 from regard.decode.sample import Temperature, TopK, TopP
 from regard.explanation import Displayed, Explanation, Matrix
 from regard.nn import device_of, evaluating
-from regard.tasks.fast_search import FastSearch, fast_search, rules_of
+from regard.tasks.fast_search import FastSearch, fast_search, packed, rules_of
 from regard.tasks.task import Progress, changed_settings
 
 FORBIDDEN = (PAD, BOS)
@@ -59,15 +59,14 @@ class Search:
     replace_unknown: bool = False  # an unknown word becomes the source word with the largest weight (Luong 2015)
     places: Literal["expected", "argmax"] | None = None  # captions, hard attention: where to look; None: model.at_test
     batch_tokens: Count = 4096  # places that are searched at once; over fixed shapes on a GPU free memory decides
-    impl: Literal["auto", "plain", "fixed"] = "auto"  # steps one by one, or over fixed shapes: recorded on a GPU
+    impl: Literal["auto", "plain", "packed", "fixed"] = "auto"  # by the model, packed weights, or fixed shapes
     precision: Literal["model", "bfloat16"] = "model"  # in which it computes; bfloat16 is over fixed shapes
 
     def __post_init__(self) -> None:
         check_settings(self)
-        if self.precision != "model" and self.impl == "plain":
-            raise ConfigError(
-                "precision", got=self.precision, expected="model, as impl is plain", cure="leave impl out"
-            )
+        if self.precision != "model" and self.impl in ("plain", "packed"):
+            expected = f"model, as impl is {self.impl}"
+            raise ConfigError("precision", got=self.precision, expected=expected, cure="leave impl out")
 
 
 @dataclass(frozen=True)
@@ -122,13 +121,14 @@ def translate_texts(
     place = str(getattr(model, "weights_from", ""))
     with evaluating(model):
         fast = fast_search(model, how) if pairs else None
+        searched = model if fast is not None or not pairs else packed(model, how)
         for batch in _batches(pairs, how, fast):
             if fast is not None:
                 hypotheses = _hypotheses_fast(fast, batch, how, generator)
             else:
                 source, lengths = batch.source.to(device), batch.source_lengths.to(device)
                 with cached():  # normalised weights are made once a batch, not once a step
-                    hypotheses = _hypotheses(model, source, lengths, how, generator)
+                    hypotheses = _hypotheses(searched, source, lengths, how, generator)
             for number, length, best in zip(batch.indices, batch.source_lengths.tolist(), hypotheses, strict=True):
                 text = texts[asked[number]]
                 made = [_prediction(text, length, one, codecs, how) for one in best]
