@@ -1,6 +1,6 @@
 """Fast paths on one GPU: additive attention, the dot family through `attend`, and weights beside a fused pass.
 
-    python benchmarks/attention_gpu.py [gate] [additive] [dots] [weights] [length] [--seed N]
+    python benchmarks/attention_gpu.py [gate] [additive] [penalty] [dots] [weights] [length] [--seed N]
     compute-sanitizer --tool memcheck python benchmarks/attention_gpu.py gate --draws 1     # or racecheck
     TRITON_INTERPRET=1 python benchmarks/attention_gpu.py --check       # only compares, at small sizes; on a CPU too
 
@@ -29,7 +29,7 @@ from triton.testing import do_bench, do_bench_cudagraph
 from regard import attend
 from regard.align import Softmax
 from regard.attention.weights import recompute_weights
-from regard.kernels.additive import fused_additive
+from regard.kernels.additive import fused_additive, fused_additive_with_weights
 from regard.kernels.dot_weights import dot_weights
 from regard.kernels.unit import unit_rows
 from regard.score import Cosine, Dot, General, ScaledDot
@@ -258,6 +258,59 @@ def additive_part() -> None:
             keep("additive", f"{batch}x{heads}x{length}x{width}", name, **times, rate=rate)
 
 
+def eager_with_weights(query: Tensor, keys: Tensor, values: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    weights = (torch.tanh(query.unsqueeze(-2) + keys.unsqueeze(-3)) @ v).softmax(-1)
+    return weights @ values, weights
+
+
+def penalised(call: Callable[..., tuple[Tensor, Tensor]], given: list[Tensor], outer: Tensor) -> Results:
+    """Context, weights, and the gradients of a loss that wants every key to be taken once (Xu et al. 2015, eq. 14)."""
+    context, weights = call(*given)
+    loss = (context * outer.to(context.dtype)).sum() + (1 - weights.sum(-2)).square().sum()
+    return {"output": context, "weights": weights, "gradients": torch.autograd.grad(loss, given)}
+
+
+def gate_penalty(ways: dict[str, Callable[..., tuple[Tensor, Tensor]]], length: int, width: int) -> None:
+    """One item against float64, beside plain PyTorch; and one query."""
+    for queries in (length, 1):
+        given = inputs(1 if queries > 1 else 8, length, width)
+        given[0] = given[0].detach()[:, :queries].requires_grad_()
+        outer = torch.randn(len(given[0]), queries, width, device=DEVICE)
+        exact = penalised(eager_with_weights, in_double(given), outer)
+        found = {name: penalised(call, given, outer) for name, call in ways.items()}
+        print(describe(check_results(found, eager=penalised(eager_with_weights, given, outer), exact=exact)))
+
+
+def penalty_part() -> None:
+    """A loss of context and weights: plain PyTorch and torch.compile beside one fused pass that has both."""
+    for batch, heads, length, width in ADDITIVE:
+        torch._dynamo.reset()
+        compiled = torch.compile(eager_with_weights, dynamic=False)
+        ways = {"compiled": compiled, "triton": fused_additive_with_weights}
+        if not passed(gate_penalty, ways, min(length, 1024), width):
+            continue
+        n = batch * heads
+        given = inputs(n, length, width)
+        outer = torch.randn_like(given[2])
+        for name, call in (("reference", eager_with_weights), *ways.items()):
+            if name == "reference" and n * length**2 * width * 4 > 40e9:
+                continue
+            work = partial(penalised, call, given, outer)
+            try:
+                work()
+                figures = {"both": milliseconds(work), "both_gib": peak(work)}
+            except torch.OutOfMemoryError:
+                print(f"penalty {batch, heads, length, width}, {name}: out of memory")
+                torch.cuda.empty_cache()
+                continue
+            print(
+                f"penalty {batch, heads, length, width}, {name}: forward + backward {figures['both']:.3f} ms,"
+                f" {figures['both_gib']:.2f} GiB"
+            )
+            keep("penalty", f"{batch}x{heads}x{length}x{width}", name, **figures)
+            torch.cuda.empty_cache()
+
+
 def gate_dots(name: str, score: Any, width: int, call: Callable[..., Tensor] | None = None, length: int = 1024) -> None:
     """`attend`, or another call, against scores written out in float64, beside the same in bfloat16.
 
@@ -384,6 +437,7 @@ def check_part() -> None:
     passed(gate_additive, 4, SMALL)
     passed(gate_rows)
     gate_size({"triton": ours}, 12, 8)
+    passed(gate_penalty, {"triton": fused_additive_with_weights}, 12, 8)
     for name, score in (("scaled_dot", ScaledDot()), ("dot", Dot()), ("general", General(8, 8)), ("cosine", Cosine())):
         passed(gate_dots, name, score.to(DEVICE, torch.bfloat16), 8, None, 16)
     with torch.no_grad():
@@ -393,6 +447,7 @@ def check_part() -> None:
 PARTS = {
     "gate": gate_part,
     "additive": additive_part,
+    "penalty": penalty_part,
     "dots": dots_part,
     "weights": weights_part,
     "length": length_part,

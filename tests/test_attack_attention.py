@@ -34,6 +34,11 @@ def test_random_cases(where: str, cases: int) -> None:
     assert " 0 failed" in done.stdout
 
 
+def test_random_gradients_through_weights() -> None:
+    done = attack("--where", "eager", "--cases", "40", "--seed", "18", "--weights")
+    assert done.returncode == 0, done.stdout[-5_000:] + done.stderr[-10_000:]
+
+
 def test_a_number_stands_for_one_case() -> None:
     spec = importlib.util.spec_from_file_location("attack_attention", TOOL)
     assert spec is not None
@@ -50,4 +55,10 @@ def test_a_number_stands_for_one_case() -> None:
 @pytest.mark.gpu
 def test_random_cases_on_a_gpu() -> None:
     done = attack("--where", "gpu", "--cases", "300", "--seed", "18", "--jobs", "4")
+    assert done.returncode == 0, done.stdout[-5_000:] + done.stderr[-10_000:]
+
+
+@pytest.mark.gpu
+def test_random_gradients_through_weights_on_a_gpu() -> None:
+    done = attack("--where", "gpu", "--cases", "300", "--seed", "18", "--jobs", "4", "--weights")
     assert done.returncode == 0, done.stdout[-5_000:] + done.stderr[-10_000:]

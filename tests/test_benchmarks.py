@@ -261,6 +261,7 @@ def test_every_benchmark_has_a_gate() -> None:
     [
         ("multihead", ["--batch=1", "--length=4", "--dim=8", "--heads=2"]),
         ("additive_cpu", ["--batch=1", "--length=6", "--width=4"]),
+        ("additive_cpu", ["--batch=1", "--length=6", "--width=4", "--weights"]),
         ("complexity", []),
     ],
 )
@@ -291,6 +292,22 @@ def test_additive_refuses_a_kernel_that_forgets_a_key(load: Load, monkeypatch: p
 
     monkeypatch.setitem(benchmark.WAYS, "blocked", forgetful)
     monkeypatch.setattr(sys, "argv", ["additive_cpu", "--batch=1", "--length=6", "--width=4", "--no-save"])
+    with pytest.raises(gate.WrongResult, match="blocked is wrong"):
+        benchmark.main()
+
+
+def test_additive_refuses_weights_without_their_part_of_the_gradient(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    benchmark, gate = load("additive_cpu"), load("gate")
+
+    def detached(*given: Tensor) -> tuple[Tensor, Tensor]:
+        context, weights = benchmark.reference_with_weights(*given)
+        return context, weights.detach()
+
+    monkeypatch.setitem(benchmark.WITH_WEIGHTS, "blocked", detached)
+    arguments = ["--batch=1", "--length=6", "--width=4", "--weights", "--no-save"]
+    monkeypatch.setattr(sys, "argv", ["additive_cpu", *arguments])
     with pytest.raises(gate.WrongResult, match="blocked is wrong"):
         benchmark.main()
 

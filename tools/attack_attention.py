@@ -8,9 +8,10 @@ fused way, and what is done with it (a backward pass, a second one, jvp, vmap, g
 for; by plain operations (`impl="reference"`) in the same types; and by plain operations in float64, which is the truth.
 What `impl` asks for may be refused where it cannot be done, and then must be; only our own errors may be raised.
 
-`--where eager` has the CPU's ways, with the blocked kernel at every size; `interpreter` the Triton kernels by Triton's
-interpreter; `gpu` all ways of a GPU; `compile` graphs of torch.compile(fullgraph=True). The exit status is 1 if a case
-failed.
+Gradients go through the weights too, where a case asks for them; with `--weights` all cases do: on a GPU, `--where gpu
+--weights --cases 2000`. `--where eager` has the CPU's ways, with the blocked kernel at every size; `interpreter` the
+Triton kernels by Triton's interpreter; `gpu` all ways of a GPU; `compile` graphs of torch.compile(fullgraph=True). The
+exit status is 1 if a case failed.
 """
 
 import argparse
@@ -91,8 +92,8 @@ class Case:
     seed: int
 
 
-def draw(number: int, seed: int, where: str) -> Case:
-    """The case of that number."""
+def draw(number: int, seed: int, where: str, weights: bool = False) -> Case:
+    """The case of that number; with `weights`, one that asks for weights and sends gradients through them."""
     dice = random.Random(f"{seed}/{number}/{where}")
     pick = dice.choice
     kinds = DOTS * 3 + ADDITIVES * 6 + (() if where == "interpreter" else OTHERS * 2)
@@ -124,6 +125,8 @@ def draw(number: int, seed: int, where: str) -> Case:
         shape = shape if shape not in EMPTY else SHAPES[0]
     if impl != "auto" and dice.random() < 0.75:
         ways = [way for way in ways if way in REVERSE]  # the others are refused
+    if weights:
+        ways = [way for way in ways if way in ("backward", "second", "batched")]
     return Case(
         layer=pick(("none", "rotary", "alibi", "relative")) if dice.random() < 0.1 else "attention",
         score=name,
@@ -141,7 +144,7 @@ def draw(number: int, seed: int, where: str) -> Case:
         size=pick((1.0, 1.0, 1.0, 2.0 if name in ("dot", "general") else 4.0)),
         fewer=dice.random() < 0.15,
         prepared=dice.random() < 0.2,
-        need_weights=dice.random() < 0.3 and (where != "compile" or impl == "auto"),
+        need_weights=dice.random() < 0.3 or weights,
         seed=dice.randrange(1 << 30),
     )  # fmt: skip
 
@@ -340,21 +343,20 @@ def outcome(scene: Scene, noise: list[Tensor], transform: str) -> list[tuple[str
             return list(zip(("context", "weights"), scene.call(*plain), strict=False))
     if transform == "backward":
         results = scene.call(*leaves)
-        through = results if scene.case.impl == "auto" else results[:1]  # none goes through a fused pass's weights
         wanted = [*leaves, *scene.layer.parameters()]
-        found = torch.autograd.grad(total(*through), wanted, allow_unused=True)
+        found = torch.autograd.grad(total(*results), wanted, allow_unused=True)
         labels = [*names, *(f"parameter {name}" for name, _ in scene.layer.named_parameters())]
         gradients = [(f"∂{name}", g) for name, g in zip(labels, found, strict=True) if g is not None]
         return [*zip(("context", "weights"), (x.detach() for x in results), strict=False), *gradients]
     if transform == "second":
-        first = torch.autograd.grad(loss(*leaves), leaves, create_graph=True, allow_unused=True)
+        first = torch.autograd.grad(total(*scene.call(*leaves)), leaves, create_graph=True, allow_unused=True)
         there = [g for g in first if g is not None and g.requires_grad]
         second = torch.autograd.grad(total(*there), leaves, allow_unused=True) if there else [None] * len(leaves)
         pairs = [*zip(names, first, strict=True), *((f"∂{n}", g) for n, g in zip(names, second, strict=True))]
         return [(f"∂{name}", g.detach()) for name, g in pairs if g is not None]
     if transform == "batched":
-        made = context(*leaves)
-        several = torch.stack([like(made, 0), like(made, 1)])
+        made = [x for x in scene.call(*leaves) if x.requires_grad]
+        several = [torch.stack([like(x, 2 * number), like(x, 2 * number + 1)]) for number, x in enumerate(made)]
         found = torch.autograd.grad(made, leaves, several, is_grads_batched=True, allow_unused=True)
         return [(f"∂{name}", g) for name, g in zip(names, found, strict=True) if g is not None]
     tangents = tuple(like(x, number) for number, x in enumerate(plain))
@@ -483,13 +485,13 @@ def prepare(where: str) -> None:
     warnings.simplefilter("ignore")
 
 
-def run(numbers: range, seed: int, where: str) -> dict[str, Any]:
+def run(numbers: range, seed: int, where: str, weights: bool) -> dict[str, Any]:
     """How many were right, of which kinds, what failed; and `broken`, the case after which the GPU answers no more."""
     prepare(where)
     counts: Counter[str] = Counter()
     failed: dict[str, str] = {}
     for number in numbers:
-        case = draw(number, seed, where)
+        case = draw(number, seed, where, weights)
         try:
             verdict = judge(case, where)
         except Exception as error:  # any traceback but our own is what this is looking for
@@ -531,6 +533,7 @@ def _follow(args: argparse.Namespace, first: int) -> dict[str, Any]:
     counts: Counter[str] = Counter()
     failed: dict[str, str] = {}
     command = [sys.executable, str(Path(__file__)), "--where", args.where, "--seed", str(args.seed)]
+    command += ["--weights"] * args.weights
     while first < args.cases:
         part = [*command, "--cases", str(args.cases), "--part", f"{first}/{args.jobs}"]
         done = subprocess.run(part, stdout=subprocess.PIPE, text=True)
@@ -563,13 +566,16 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--case", type=int, help="this one alone, with its traceback")
+    parser.add_argument(
+        "--weights", action="store_true", help="gradients of context and weights together, in every case"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--part", help=argparse.SUPPRESS)
     args = parser.parse_args()
     torch.set_num_threads(1)
     if args.case is not None:
         prepare(args.where)
-        case = draw(args.case, args.seed, args.where)
+        case = draw(args.case, args.seed, args.where, args.weights)
         print(case)
         print(described(case))
         verdict = judge(case, args.where)
@@ -577,12 +583,12 @@ def main() -> int:
         return int(verdict not in ("right", "refused"))
     if args.part:  # first/jobs
         first, jobs = map(int, args.part.split("/"))
-        result = run(range(first, args.cases, jobs), args.seed, args.where)
+        result = run(range(first, args.cases, jobs), args.seed, args.where, args.weights)
         print(json.dumps(result))
         return int(bool(result["failed"]))
     with contextlib.suppress(KeyboardInterrupt):
         alone = args.jobs == 1 and args.where != "gpu"
-        result = run(range(args.cases), args.seed, args.where) if alone else share(args)
+        result = run(range(args.cases), args.seed, args.where, args.weights) if alone else share(args)
         counts, failed = result["counts"], result["failed"]
         kinds = ", ".join(f"{name} {counts[name]}" for name in sorted(counts) if " " in name)
         print(f"{args.where}, seed {args.seed}: {args.cases} cases, {counts.get('right', 0)} right,"

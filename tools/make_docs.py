@@ -27,7 +27,7 @@ GUIDE = (
     "reading_and_memory", "studio", "playground", "zoo", "seeing", "pictures_on_the_page", "look_into_a_model",
     "transformers", "training", "export", "notation",
 )  # fmt: skip
-FIGURES = ("results", "reproduction", "cost", "speed")
+FIGURES = ("results", "reproduction", "cost", "speed", "planning")
 CONFIG = """
 project, copyright = "regard", "the regard developers"
 extensions = ["myst_parser"]

@@ -6,12 +6,14 @@
 A table stands between `<!-- ledger: recipe, recipe -->` and `<!-- end -->`; `all` stands for every recipe that has
 results. Variants of a recipe (results/RECIPE@VARIANT.json) follow it. docs/results.md has short
 ones, `<!-- lines: recipe, recipe -->`: the lines of `regard list`. docs/zoo.md has what trainings
-cost, `<!-- costs: all -->`, and the models that ship, `<!-- models: all -->`.
+cost, `<!-- costs: all -->`, and the models that ship, `<!-- models: all -->`. Where a table of results names its
+recipes, a table of what they cost follows it.
 """
 
 import argparse
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from regard.base import write_atomically
@@ -43,7 +45,8 @@ def made(kind: str, names: str) -> str:
     if kind == "models":
         return models()
     if kind == "costs":
-        return costs()
+        known = [name for name in RECIPES if is_known(name)]
+        return f"{costs(known)}\n\nMeasured on {machine()}: `python tools/measure_costs.py`."
     chosen = [name.strip() for name in names.split(",")]
     if chosen == ["all"]:  # the pages of the papers name those without results too
         chosen = [name for name in RECIPES if variants(name)]
@@ -52,7 +55,10 @@ def made(kind: str, names: str) -> str:
     recipes = {name: RECIPES[name]() for name in chosen}
     if kind == "lines":
         return overview(recipes)
-    return table(recipes)
+    if names == "all":
+        return table(recipes)
+    link = "[how it is measured](../zoo.md#what-trainings-cost)"
+    return f"{table(recipes)}\n\nWhat they cost to train ({link}):\n\n{costs(recipes)}"
 
 
 def models() -> str:
@@ -68,15 +74,20 @@ def models() -> str:
     return "\n".join(rows)
 
 
-def costs() -> str:
-    """A row for each recipe that was measured, or run on a GPU."""
-    rows = ["| recipe | CPU, one thread | memory | GPU | data |", "|---|---|---|---|---|"]
-    for name in RECIPES:
+def costs(names: Iterable[str]) -> str:
+    """A row for each of these recipes."""
+    rows = ["| recipe | CPU, one thread | memory | GPU | data | remark |", "|---|---|---|---|---|---|"]
+    for name in names:
         paid = cost(find_recipe(name, RECIPES))
-        if paid.cpu_text or paid.gpu_text:
-            cells = [cell or "–" for cell in (paid.cpu_text, paid.memory_text, paid.gpu_text)]
-            rows.append(f"| `{name}` | {' | '.join(cells)} | {paid.data} |")
-    return "\n".join([*rows, "", f"Measured on {machine()}: `python tools/measure_costs.py`."])
+        cells = [cell or "–" for cell in (paid.cpu_text, paid.memory_text, paid.gpu_text)]
+        rows.append(f"| `{name}` | {' | '.join(cells)} | {paid.data} | {paid.remark} |")
+    return "\n".join(rows)
+
+
+def is_known(name: str) -> bool:
+    """Whether a recipe was measured, or run on a GPU."""
+    paid = cost(find_recipe(name, RECIPES))
+    return bool(paid.cpu_text or paid.gpu_text)
 
 
 def main() -> int:

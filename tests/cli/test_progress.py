@@ -4,7 +4,7 @@ import threading
 import pytest
 from tiny import Terminal
 
-from regard.cli.progress import STOPPING, Counter, Progress
+from regard.cli.progress import STOPPING, STOPPING_ALL, Counter, Progress
 from regard.train import Train
 
 
@@ -79,6 +79,12 @@ def test_a_stop_is_told_beside_the_bar(terminal: bool, monkeypatch: pytest.Monke
         thread.join()
     lines = stream.getvalue().replace("\r", "\n").splitlines()
     assert [line for line in lines if "Stopping" in line] == [STOPPING]
+
+
+def test_under_torchrun_a_second_signal_is_not_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress(Train(steps=4)) as progress:
+        progress("stopping", {"step": 1, "again": False})
+    assert capsys.readouterr().err == STOPPING_ALL + "\n"
 
 
 def test_where_a_run_begins_is_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -50,6 +50,24 @@ def test_a_run_folder_explains_itself(trained: Path, text: Path) -> None:
     assert sorted(sentences) == sorted(pair[0] for pair in PAIRS)
 
 
+@pytest.mark.parametrize("reading", ["memory", "shards"])
+def test_several_files_are_one_text(reading: str, trained: Path, text: Path, tmp_path: Path) -> None:
+    lines = {side: (text / f"a.{side}").read_text().splitlines(keepends=True) for side in ("en", "fr")}
+    for side, each in lines.items():
+        for number in range(3):
+            (tmp_path / f"c.{number}.{side}").write_text("".join(each[40 * number : 40 * number + 40]))
+    flags = [["--source", str(tmp_path / "c.*.en"), "--target", str(tmp_path / "c.*.fr")], []]
+    for number in range(3):
+        flags[1] += ["--source", str(tmp_path / f"c.{number}.en"), "--target", str(tmp_path / f"c.{number}.fr")]
+    for place, named in enumerate(flags):
+        folder = tmp_path / f"run {place}"
+        settings = [*SIZES, f"task.reading={reading}"]
+        assert main(["train", RECIPE, *named, "--out", str(folder), "--set", *settings]) == 0
+        assert (folder / "corpus.json").exists() == (reading == "shards")
+    assert losses(tmp_path / "run 0") == losses(tmp_path / "run 1")
+    assert reading == "shards" or losses(tmp_path / "run 0") == losses(trained)
+
+
 @pytest.mark.parametrize("file", ["a.tsv", "a.tsv.gz"])
 def test_one_table_is_as_good_as_two_files(
     file: str, trained: Path, text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

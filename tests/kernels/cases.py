@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regard.attention import Mask, attend
 from regard.base import ConfigError, ImplementationUnavailable, ShapeError
-from regard.kernels import fused_additive, reasons_against_triton, single_query
+from regard.kernels import fused_additive, fused_additive_with_weights, reasons_against_triton, single_query
 from regard.kernels.single_query import FusedSteps, fused_single_dot
 from regard.models import Bahdanau, BahdanauConfig, Luong, LuongConfig
 from regard.nn.step_attention import StepAttention
@@ -328,9 +328,14 @@ def test_operations_are_whole(q: int) -> None:
     forward, backward = torch.ops.regard.additive_forward, torch.ops.regard.additive_backward
     rest = (lengths, torch.ones(1, 1, 3, dtype=torch.bool, device=DEVICE), seed, 9, 9, 0.2)
     torch.library.opcheck(forward, (query, keys, values, v, *rest))
-    context, log_sum, sums = forward(query, keys, values, v, *rest)
+    context, log_sum, sums, weights = forward(query, keys, values, v, *rest)
     saved = [x.detach() for x in (context, query, keys, values, v, context, log_sum, sums)]
     torch.library.opcheck(backward, (*saved, *rest), test_utils=("test_schema", "test_faketensor"))
+    assert weights.numel() == 0
+    torch.library.opcheck(forward, (query, keys, values, v, *rest, True))
+    *_, weights = forward(query, keys, values, v, *rest, True)
+    given = (*saved, *rest, weights.detach())
+    torch.library.opcheck(backward, given, test_utils=("test_schema", "test_faketensor"))
 
 
 def test_autocast_leaves_it_alone() -> None:
@@ -594,3 +599,137 @@ def test_many_transforms_are_refused() -> None:
         torch.func.jvp(lambda q: fused_additive(q, keys, values, v)[0], (query,), (query,))
     with pytest.raises(ImplementationUnavailable, match="fused_single_dot cannot run here: a transform"):
         torch.func.vmap(lambda q: fused_single_dot(q, keys, keys))(query[:, None, :1])
+
+
+# ── weights with their gradient ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def check_weights(tensors: list[Tensor], how: str | None = None, **rules: Any) -> None:
+    """Context, weights, and the gradients of a loss that uses both, beside plain PyTorch."""
+    rounding = ROUNDING[tensors[2].dtype]
+    (n, q, _), k, d = tensors[0].shape, tensors[1].shape[1], tensors[2].shape[2]
+    outer, grad = torch.randn(n, q, k, device=DEVICE), torch.randn(n, q, d, device=DEVICE).to(tensors[2].dtype)
+    outer = outer if how is None else odd(outer, how)
+
+    def plain(tensors: list[Tensor]) -> list[Tensor]:
+        query, keys, values, v = leaves = [x.detach().requires_grad_() for x in tensors]
+        out = attend(query, keys, values, score=partial(additive, v=v), mask=mask_of(rules), impl="reference")
+        assert out.weights is not None
+        loss = (out.context.double() * grad.double()).sum() + (out.weights.double() * outer.double()).sum()
+        return [out.context, out.weights, *torch.autograd.grad(loss, leaves)]
+
+    leaves = [x.detach().requires_grad_() for x in tensors]
+    context, weights = fused_additive_with_weights(*leaves, **rules)
+    assert weights.dtype == torch.float32
+    assert torch.equal(context, fused_additive(*tensors, **rules)[0])  # what was asked besides changes nothing
+    found = [context, weights, *torch.autograd.grad((context, weights), leaves, (grad, outer))]
+    exact, eager = plain([x.double() for x in tensors]), plain(tensors)
+    for name, *three in zip(("context", "weights", *NAMES), found, eager, exact, strict=True):
+        near(name, *three, 3e-6 if name == "weights" and tensors[0].dtype == torch.float32 else rounding)
+    assert torch.equal(weights == 0, exact[1] == 0)
+    unseen = exact[1].sum(-1) == 0
+    assert found[2][unseen].count_nonzero() == 0
+
+
+@pytest.mark.parametrize("name", [*RULES, "none"])
+def test_many_weights(name: str) -> None:
+    check_weights(inputs(), **(RULES[name]() if name in RULES else {}))
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1, 1, 1), (2, 1, 300, 3, 20), (1, 17, 40, 24, 3)])
+def test_weights_of_many_sizes(sizes: tuple[int, ...]) -> None:
+    check_weights(inputs(*sizes))
+
+
+def test_single_weights() -> None:
+    check_weights(inputs(2, 1), lengths=torch.tensor([0, 13], device=DEVICE))
+    check_weights(inputs(2, 1), window=(4, 1), lengths=torch.tensor([19, 21], device=DEVICE))
+    check_weights(inputs(3, 1), allowed=allowed(3, 1, 21))
+    check_weights(inputs(2, 1, scale=30.0))
+
+
+@pytest.mark.parametrize("q", [pytest.param(1, id="single"), pytest.param(6, id="many")])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_weights_in_half_precision(q: int, dtype: torch.dtype) -> None:
+    check_weights(inputs(2, q, dtype=dtype), causal=True)
+
+
+@pytest.mark.parametrize("q", [pytest.param(1, id="single"), pytest.param(6, id="many")])
+@pytest.mark.parametrize("how", VIEWS)
+def test_weights_of_views(how: str, q: int) -> None:
+    check_weights([odd(x, how) for x in inputs(3, q, 9, 6, 5)], how, lengths=torch.tensor([9, 0, 5], device=DEVICE))
+
+
+def test_many_weights_large() -> None:
+    check_weights(inputs(1, 6, 9, scale=30.0))
+
+
+def test_many_weights_of_chunks_and_parts() -> None:
+    """A chunk for each tile of queries, keys in parts side by side."""
+    from regard.kernels import gradients, masks, tiled
+
+    tensors, outer = inputs(2, 20, 70, 4, 6), torch.randn(2, 20, 70, device=DEVICE)
+    rules = {"lengths": torch.tensor([70, 0], device=DEVICE), "window": (40, 3)}
+    around = masks.Rules(lengths=rules["lengths"], before=40, after=3)
+    small = {
+        "queries": 16,
+        "keys": 16,
+        "mix_queries": 16,
+        "mix_keys": 16,
+        "own": 16,
+        "mean_queries": 16,
+        "mean_keys": 16,
+    }
+    blocks = tiled.Blocks(**small, features=16, chunk=16 * 80, backward_chunk=16 * 80)
+    weights, grad = torch.empty(2, 20, 70, device=DEVICE), torch.randn(2, 20, 6, device=DEVICE)
+    _, log_sum = tiled.forward(*tensors, around, blocks, weights=weights)
+    found = gradients.backward(grad, *tensors, log_sum, around, blocks, grad_weights=outer)
+    query, keys, values, v = leaves = [x.double().requires_grad_() for x in tensors]
+    out = attend(query, keys, values, score=partial(additive, v=v), mask=mask_of(rules), impl="reference")
+    assert out.weights is not None
+    torch.testing.assert_close(weights.double(), out.weights, rtol=1e-5, atol=1e-6)
+    expected = torch.autograd.grad((out.context, out.weights), leaves, (grad.double(), outer.double()))
+    for name, one, other in zip(NAMES, found, expected, strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=1e-5, msg=name)
+
+
+@pytest.mark.parametrize("q", [pytest.param(1, id="single"), pytest.param(6, id="many")])
+def test_weights_alone_and_dropout(q: int) -> None:
+    """Values of width 0; and weights beside a context with dropout, with an infinite gradient of a zero."""
+    query, keys, values, v = (x.requires_grad_() for x in inputs(2, q, 9, 4, 9))
+    rules = {"lengths": torch.tensor([9, 4], device=DEVICE)}
+    _, alone = fused_additive_with_weights(query, keys, values[..., :0], v, **rules)
+    eye, seed = torch.eye(9, device=DEVICE).expand(2, 9, 9), torch.tensor([3], device=DEVICE)
+    context, weights = fused_additive_with_weights(query, keys, eye, v, dropout=0.5, seed=seed, **rules)
+    torch.testing.assert_close(alone, weights)
+    scores = additive(query, keys, v).masked_fill(
+        torch.arange(9, device=DEVICE) >= rules["lengths"][:, None, None], -torch.inf
+    )
+    plain = scores.softmax(-1)
+    torch.testing.assert_close(weights, plain, rtol=1e-5, atol=1e-6)
+    first, second = torch.randn(2, 2, q, 9, device=DEVICE)
+    factors = torch.where(plain > 0, context / plain, 0.0).detach()
+    wild = second.masked_fill(plain == 0, torch.inf)
+    for made, outer, expected in (
+        ((alone,), (wild,), second),
+        ((context, weights), (first, wild), factors * first + second),
+    ):
+        found = torch.autograd.grad(made, (query, keys, v), outer, retain_graph=True)
+        wanted = torch.autograd.grad(plain, (query, keys, v), expected, retain_graph=True)
+        for name, one, other in zip(("query", "keys", "v"), found, wanted, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=2e-5, msg=name)
+
+
+@pytest.mark.parametrize("q", [pytest.param(1, id="single"), pytest.param(3, id="many")])
+def test_second_derivatives_through_weights(q: int) -> None:
+    tensors = [x.requires_grad_() for x in inputs(2, q, 6, 5, 4)]
+    rules = {"lengths": torch.tensor([6, 3], device=DEVICE), "causal": True}
+
+    def second(context: Tensor, weights: Tensor) -> tuple[Tensor, ...]:
+        first = torch.autograd.grad(context.square().sum() + weights.pow(3).sum(), tensors, create_graph=True)
+        return torch.autograd.grad(sum(x.square().sum() for x in first), tensors)
+
+    query, keys, values, v = tensors
+    plain = attend(query, keys, values, score=partial(additive, v=v), mask=mask_of(rules), impl="reference")
+    for one, other in zip(second(*fused_additive_with_weights(*tensors, **rules)), second(*plain[:2]), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)

@@ -16,6 +16,7 @@ from regard.kernels import (
     gradients,
     memory_step,
     single_query,
+    tile_weights,
     tiled,
     unit,
 )
@@ -24,6 +25,7 @@ FLAGS = {"has_lengths": True, "has_window": True, "has_allowed": True, "has_drop
 TILE = {"block_q": 16, "block_k": 32}  # small ones, for time
 WALK = {"has_lengths": True, "block_own": 16, "block_walk": 32, "block_features": 32, "stages": 3}
 ROW = {"block": 16, "padded_features": 32, "padded_depth": 16, "is_dot": False, "unit": 8}
+FORTH, BACK = ROW | {"with_scores": False}, ROW | {"is_step": False, "has_grad_weights": False}
 ROWS = {
     **TILE,
     "has_rows": True,
@@ -60,16 +62,23 @@ KERNELS: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "mix": (tiled._mix, {**FLAGS, **TILE, "padded_depth": 16}),
     "pairs": (gradients._pairs, {**FLAGS, **TILE}),
-    "means": (gradients._means, {**FLAGS, **TILE, "block_depth": 64}),
+    "means": (gradients._means, {**FLAGS, **TILE, "block_depth": 64, "has_grad_weights": False}),
+    "means, with those of weights": (gradients._means, {**FLAGS, **TILE, "block_depth": 64, "has_grad_weights": True}),
+    "weights of tiles": (
+        tile_weights._write,
+        {"has_lengths": True, "has_window": True, "has_allowed": True, **TILE},
+    ),
     "sums": (gradients._sums, WALK | {"own_keys": False, "with_v": True}),
     "weights, first": (dot_weights._pass, ROWS | {"is_first": True}),
     "weights, second": (dot_weights._pass, ROWS | {"is_first": False}),
     "unit": (unit._unit, {"backward": True, "block": 16, "padded": 32}),
-    "single forward": (single_query._forward, FLAGS | ROW),
-    "single backward": (single_query._backward, FLAGS | ROW | {"is_step": False}),
-    "single forward, dot": (single_query._forward, FLAGS | ROW | {"is_dot": True}),
-    "single backward, dot": (single_query._backward, FLAGS | ROW | {"is_dot": True, "is_step": True}),
-    "single backward, step": (single_query._backward, FLAGS | ROW | {"is_step": True}),
+    "single forward": (single_query._forward, FLAGS | FORTH),
+    "single forward, with scores": (single_query._forward, FLAGS | FORTH | {"with_scores": True}),
+    "single backward": (single_query._backward, FLAGS | BACK),
+    "single backward, of weights": (single_query._backward, FLAGS | BACK | {"has_grad_weights": True}),
+    "single forward, dot": (single_query._forward, FLAGS | FORTH | {"is_dot": True}),
+    "single backward, dot": (single_query._backward, FLAGS | BACK | {"is_dot": True, "is_step": True}),
+    "single backward, step": (single_query._backward, FLAGS | BACK | {"is_step": True}),
     "edges forward": (edges._forward, EDGES),
     "edges backward, targets": (edges._backward_targets, EDGES),
     "edges backward, sources": (edges._backward_sources, EDGES),

@@ -322,7 +322,7 @@ def test_opcheck(rules: Any) -> None:
     if rules == "all":
         rules = (torch.tensor([4, 2]), torch.ones(1, 3, 4, dtype=torch.bool), 2, 1, 0.3, torch.tensor([5]))
     torch.library.opcheck(blocked._forward, (*parts, *rules))
-    context, _, peak, total = (each.detach() for each in blocked._forward(*parts, *rules))
+    context, _, peak, total, _ = (each.detach() for each in blocked._forward(*parts, *rules))
     backward = torch.ones_like(context), context, peak, total, *(part.detach() for part in parts), *rules
     torch.library.opcheck(blocked._backward, backward)
 
@@ -362,7 +362,7 @@ def test_no_tensor_of_all_pairs(n: int, q: int, k: int) -> None:
     (query, keys, values, v), grad = inputs(n, q, k, a, 8, dtype=torch.float32)
     rules = (None, None, None, 0, 0.1, torch.tensor([1]))
     with Largest() as forward:
-        context, _, peak, total = blocked._forward._init_fn(query, keys, values, v, *rules)
+        context, _, peak, total, _ = blocked._forward._init_fn(query, keys, values, v, *rules)
     with Largest() as backward:
         blocked._backward._init_fn(grad, context, peak, total, query, keys, values, v, *rules)
     assert block < n * q * k * a / 4

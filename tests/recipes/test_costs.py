@@ -1,10 +1,11 @@
 """What trainings cost: estimates follow the measured updates, and every paper has a recipe that ends soon."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from regard.recipes import RECIPES, change, find_recipe
+from regard.recipes import RECIPES, change, costs, find_recipe
 from regard.recipes.costs import Cost, cost, duration, machine
 
 SOON = 300.0  # seconds on two cores; measured with one thread
@@ -40,6 +41,52 @@ def test_twice_the_updates_take_longer() -> None:
     limited = cost(replace(recipe, train=replace(recipe.train, seconds=1.0)))
     assert limited.seconds is not None
     assert limited.seconds < once.seconds
+
+
+def test_what_was_measured_is_on_the_menu() -> None:
+    for name, measured in costs._measured().items():
+        assert name in RECIPES, f"{name} is no recipe any more: take it out of costs.json"
+        assert measured.keys() - {"evaluation", "part", "stand_in"} == {"prepare", "step", "timed", "memory"}, name
+        assert all(measured[each] > 0 for each in ("prepare", "step", "timed", "memory")), name
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "measured", "seconds", "remark"),
+    [
+        ("ram/mini", [], {}, 10 + 350 * 2.0, ""),
+        ("ram/mini", [], {"evaluation": 0.5}, 10 + 350 * 2.0 + 2 * 0.5, "with its evaluations"),
+        ("ram/mini", [], {"part": 8}, 710, "from an update with 1/8 of the batch"),
+        ("ram/mini", [], {"stand_in": "mnist"}, 710, "measured on mnist"),
+        ("ram/mini", ["train.seconds=60"], {}, 10 + 60, "its time limit; 350 updates would take ≈ 12 min"),
+        ("ram/mini", ["train.seconds=700"], {}, 710, ""),
+    ],
+)
+def test_what_an_estimate_rests_on(
+    name: str,
+    changes: list[str],
+    measured: dict[str, Any],
+    seconds: float,
+    remark: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = {name: {"prepare": 10.0, "step": 2.0, "timed": 3, "memory": 500} | measured}
+    monkeypatch.setattr(costs, "_measured", lambda: known)
+    found = cost(change(find_recipe(name, RECIPES), changes))
+    assert (found.seconds, found.remark) == (seconds, remark)
+    assert (f"({remark})" in found.sentence()) == bool(remark)
+
+
+def test_who_stops_early_takes_as_many_updates_as_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        costs, "_measured", lambda: {"gat/cora": {"prepare": 0, "step": 1.0, "timed": 3, "memory": 500}}
+    )
+    recipe = find_recipe("gat/cora", RECIPES)
+    found = cost(recipe)
+    assert found.seconds is not None
+    assert 100 < found.seconds < recipe.train.steps / 4
+    assert found.remark == f"{round(found.seconds):,} updates, as many as it took"
+    few = cost(change(recipe, ["train.steps=5"]))
+    assert (few.seconds, few.remark) == (5, "")
 
 
 def test_a_gpu_that_was_there_is_named() -> None:

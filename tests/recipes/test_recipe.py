@@ -186,6 +186,12 @@ def test_own_files_are_found_from_everywhere(tmp_path: Path, monkeypatch: pytest
         str(tmp_path / "b.en"),
     )
     assert with_files(RECIPES["luong/dot"](), "a.tsv", None).task.target_file is None
+    assert with_files(RECIPES["luong/dot"](), ["a.*.de"], ["b.en"]).task.source_file == str(tmp_path / "a.*.de")
+    several = with_files(RECIPES["luong/dot"](), ["a.de", "b.de"], ["a.en", "b.en"])
+    assert several.task.source_file == (str(tmp_path / "a.de"), str(tmp_path / "b.de"))
+    assert from_json(type(several.task), to_json(several.task), where="task.") == several.task
+    with pytest.raises(ConfigError, match=r"captioning takes one --source and one --target: got 2"):
+        with_files(RECIPES["show_attend_tell/shapes"](), ["a.tsv", "b.tsv"], "pictures")
 
 
 def test_own_captions_and_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

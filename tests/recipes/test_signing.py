@@ -53,6 +53,17 @@ def test_a_changed_path_is_not(tmp_path: Path, name: str) -> None:
     assert is_followed(load_recipe(path.parent)) == {False}
 
 
+def test_several_paths_are_signed_each(tmp_path: Path) -> None:
+    several = with_files(recipe(), ["/mine/a.en", "/mine/b.en"], ["/mine/a.fr", "/mine/b.fr"])
+    assert len(paths(several)) == 5
+    mark = signature(several)
+    assert trusted(several, mark) == several
+    assert is_followed(trusted(several, mark)) == {True}
+    other = with_files(recipe(), ["/mine/a.en", "/etc/passwd"], ["/mine/a.fr", "/mine/b.fr"])
+    assert is_followed(trusted(other, mark)) == {False}
+    assert paths(trusted(other, mark)) == paths(other)  # shown, but not opened
+
+
 @pytest.mark.parametrize("signed", [None, "", "0" * 64, 7, ["é"], "é"])
 def test_a_wrong_signature_is_none(signed: object) -> None:
     signature(recipe())  # there is a key

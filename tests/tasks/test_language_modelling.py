@@ -297,7 +297,7 @@ def test_own_text(tmp_path: Path) -> None:
     evaluation = task.evaluate(model_for(task), str(path), full=True)
     assert evaluation.details["split"] == "file_mine"
     assert evaluation.details["count"] == 600
-    with pytest.raises(ConfigError, match="a text is one file: got --target other"):
+    with pytest.raises(ConfigError, match="a text has one side: got --target other"):
         LanguageModelling.from_files(config, str(path), "other")
 
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.base import ConfigError, RegardError
+from regard.base import ConfigError, RegardError, Unfollowed
 from regard.data import ParallelText, WordCodec
 from regard.tasks.parallel_text import (
     cased,
@@ -10,6 +10,7 @@ from regard.tasks.parallel_text import (
     learn_subwords,
     learn_words,
     load_units,
+    own_files,
     read_corpus,
     read_files,
     save_units,
@@ -37,11 +38,23 @@ def test_languages_that_a_corpus_has() -> None:
 def test_files_are_split_by_their_sentences(tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text("".join(f"sentence {n}\tphrase {n}\n" for n in range(60)))
-    splits = read_files(str(path), None, "error")
+    splits = read_files(own_files(str(path), None), "error")
     assert sum(text.size for text in splits.values()) == 60
     assert not set(splits["train"].source) & set(splits["test"].source)
     with pytest.raises(ConfigError, match="corpus='files' needs files"):
-        read_files(None, None, "error")
+        own_files(None, None)
+    for side in ("en", "fr"):
+        for number in range(2):
+            (tmp_path / f"c.{number}.{side}").write_text("".join(f"{side} {number} {n}\n" for n in range(30)))
+    patterns = str(tmp_path / "c.*.en"), str(tmp_path / "c.*.fr")
+    named = tuple(str(tmp_path / f"c.{number}.en") for number in range(2))
+    assert own_files(*patterns)[0] == list(named) == own_files(named, patterns[1])[0]
+    several = read_files(own_files(*patterns), "error")
+    pairs = [pair for text in several.values() for pair in zip(text.source, text.target, strict=True)]
+    assert sorted(pairs) == [(f"en {m} {n}", f"fr {m} {n}") for m in range(2) for n in sorted(range(30), key=str)]
+    for path in (Unfollowed(named[0]), (Unfollowed(named[0]), named[1])):
+        with pytest.raises(RegardError, match=r"paths are not followed: got .*c.0.en'"):
+            own_files(path, patterns[1])
 
 
 def test_units_come_back_from_a_folder(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ import toy
 from torch import nn
 
 from regard.base import ConfigError
-from regard.train import World, checkpoints, choose_device, joined, load_checkpoint
+from regard.train import LostError, World, checkpoints, choose_device, joined, load_checkpoint
+from regard.train.distributed import _told_of_losses as _told
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +86,10 @@ def test_alone_nothing_is_sent() -> None:
     assert world.is_first
     assert world.device == torch.device("cpu")
     assert world.sum(tensor) is tensor
-    assert (world.count(5), world.same("x")) == (5, "x")
+    assert (world.count(5), world.same("x"), world.every("x")) == (5, "x", ["x"])
+    assert (world.tally(5, True), world.tally(4, False)) == ((5, True), (4, False))
+    with world.one_by_machine():
+        pass
     assert world.wrap(model) is model
     with world.without_sync(model, last=False):
         world.wait()
@@ -112,3 +116,35 @@ def test_choosing_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
     assert choose_device(local_rank=1) == choose_device("cuda", local_rank=1) == torch.device("cuda:1")
     assert choose_device("cuda:3", local_rank=1) == torch.device("cuda:3")
     assert choose_device("cpu") == torch.device("cpu")
+
+
+def test_each_process_has_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    for name, value in (("WORLD_SIZE", "4"), ("RANK", "2"), ("LOCAL_RANK", "2")):
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError) as caught, joined("auto"):
+        pass
+    assert str(caught.value) == (
+        "there are 2 GPUs here: got no GPU for process 2 of this machine; expected one for each process. "
+        "Try: set --nproc-per-node 2, or choose --device cpu."
+    )
+    text = r"--device: got cuda:0; expected cuda: each process takes a GPU of its own"
+    with pytest.raises(ConfigError, match=text), joined("cuda:0"):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("[/a/gloo/pair.cc:553] Connection closed by peer [10.0.0.2]:14571. This is …", "a closed connection"),
+        ("[/a/gloo/pair.cc:537] Read error [10.0.0.2]:1: Connection reset by peer. This …", "a closed connection"),
+        ("Gloo connectFullMesh failed with [/a/gloo/pair.cc:1] timed out: remote=[10.0.0.1]:57770$3", None),
+    ],
+)
+def test_who_is_lost_is_told_in_one_line(text: str, reason: str | None) -> None:
+    with pytest.raises(LostError, match="the other processes of this training are lost: got ") as caught, _told():
+        raise RuntimeError(text)
+    assert caught.value.got == (reason or "Gloo connectFullMesh failed with timed out: remote=")
+    with pytest.raises(RuntimeError, match="something else"), _told():
+        raise RuntimeError("something else")

@@ -25,6 +25,13 @@ def test_the_first_is_noted_and_the_second_interrupts(number: signal.Signals) ->
     assert signal.set_wakeup_fd(-1) == -1
 
 
+def test_torchrun_passes_a_signal_on_and_that_changes_nothing() -> None:
+    with interrupts(lambda: None, insist=False) as asked:
+        for _ in range(3):
+            signal.raise_signal(signal.SIGINT)
+        assert asked()
+
+
 def test_it_is_told_while_one_operation_goes_on() -> None:
     """The main thread is inside one long operation, in which Python handles no signal, until the word is out."""
     reader, writer = os.pipe()

@@ -399,7 +399,7 @@ def test_best_weights_that_are_broken_lose_nothing(tmp_path: Path) -> None:
 
 def test_an_interrupt_at_the_wrong_moment_saves_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter([False, True])  # it comes just after the loop has asked
-    monkeypatch.setattr("regard.train.trainer.interrupts", lambda say: nullcontext(lambda: next(answers)))
+    monkeypatch.setattr("regard.train.trainer.interrupts", lambda say, insist: nullcontext(lambda: next(answers)))
     with pytest.raises(KeyboardInterrupt):
         toy.run(tmp_path)
     assert [path.name for path in checkpoints(tmp_path / "checkpoints")] == ["step_00000002"]

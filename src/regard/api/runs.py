@@ -30,12 +30,19 @@ from regard.train import (
 )
 from regard.train.checkpoint import checksum
 from regard.train.lock import check_free
+from regard.train.shared_folder import check_shared
 from regard.train.trainer import CHECKPOINTS, FINAL, Watch
 
 ENVIRONMENT = "environment.json"  # in a run folder
 
 
-def load(run: str | Path, *, device: str = "auto", source: str | None = None, target: str | None = None) -> Model:
+def load(
+    run: str | Path,
+    *,
+    device: str = "auto",
+    source: str | Sequence[str] | None = None,
+    target: str | Sequence[str] | None = None,
+) -> Model:
     """The model of a run folder, or one that ships with the package, such as "tatoeba-en-fr"; see `zoo`.
 
     A run that has not ended gives its last checkpoint. `source` and `target` name the files that a run was trained on,
@@ -66,6 +73,7 @@ def train(
     With `recipe.start` it begins with the weights of another run, and with its words.
     """
     world, folder = world or World(), Path(folder)
+    check_shared(folder, world)
     resume = world.same(resume and (folder / "recipe.json").exists())
     _check_place(folder, resume, world)
     torch.manual_seed(recipe.train.seed)
@@ -75,8 +83,9 @@ def train(
     )
     task = load_task(folder, recipe) if resume else _new_task(recipe, first)
     told = watch if world.is_first else None
-    task.prepare(world.device, None if told is None else lambda what, done, total: told(
-        "prepare", {"what": what, "done": done, "of": total}))  # fmt: skip
+    with world.one_by_machine():  # what is fetched or computed once is then in the cache
+        task.prepare(world.device, None if told is None else lambda what, done, total: told(
+            "prepare", {"what": what, "done": done, "of": total}))  # fmt: skip
     module = build_model(recipe, task)
     if not saved:
         task.begin(module)
@@ -179,7 +188,11 @@ def _new_task(recipe: Recipe, first: Path | None) -> Any:
     if here.name != there.name:
         cure = "start from a run of the same task"
         raise ConfigError(f"{first} does something else", got=there.name, expected=here.name, cure=cure)
-    return load_task(first, recipe) if here.inherits else build_task(recipe)
+    if not here.inherits:
+        return build_task(recipe)
+    task = load_task(first, recipe)
+    task.forget_data()
+    return task
 
 
 def _content(model: Model, evaluation: Evaluation) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from regard.align import Align, Alignment, Softmax
 from regard.attention.checks import check_call, check_callable, check_dropout, check_pairs, key_tensor
-from regard.attention.dispatch import Call, check_impl, choose
-from regard.attention.fused import additive, banded, broadcast, refuse_gradient, sdpa
+from regard.attention.dispatch import DOTS, Call, check_impl, choose
+from regard.attention.fused import additive, banded, broadcast, sdpa
 from regard.attention.mask import Mask, as_mask, fit
 from regard.attention.output import AttentionOutput, CallOptions
 from regard.attention.tracing import record, watched
@@ -231,7 +231,7 @@ def _fused(
     options: CallOptions,
     need_weights: bool,
 ) -> AttentionOutput:
-    """The context by a fused kernel; weights, if asked for, by a second pass."""
+    """The context by a fused kernel; weights, if asked for, from an additive one too, or else by a second pass."""
     assert isinstance(score, Score)
     assert isinstance(align, Softmax)
     prepared = keys if isinstance(keys, Prepared) else score.prepare(keys)
@@ -239,18 +239,16 @@ def _fused(
     if need_weights or way != "banded":
         options = options.by_key(values.shape[-2])
     bias = options.bias
+    if way not in DOTS:
+        found = additive(way, query, prepared, values, score, align, mask, options.dropout, need_weights=need_weights)
+        return AttentionOutput(*found)
     if way == "banded":
         context = banded(query, prepared, values, score, align, mask, by_distance, options.dropout)
-    elif way == "sdpa":
-        context = sdpa(query, prepared, values, score, align, mask, bias, options.dropout)
     else:
-        context = additive(way, query, prepared, values, score, align, mask, options.dropout)
+        context = sdpa(query, prepared, values, score, align, mask, bias, options.dropout)
     if not need_weights:
         return AttentionOutput(context)
-    weights = recompute_weights(query, prepared, values, score, align, mask, bias)
-    return AttentionOutput(
-        context, refuse_gradient(weights, query, key_tensor(keys), values, bias, *_parameters(score))
-    )
+    return AttentionOutput(context, recompute_weights(query, prepared, values, score, align, mask, bias))
 
 
 def _row_by_row(
@@ -306,6 +304,7 @@ class _LaterWeights(NamedTuple):
     align: Any
     options: CallOptions
 
+    @torch.no_grad()
     def __call__(self, rows: Sequence[int] | None, heads: Sequence[int] | None) -> Tensor:
         """Weights of these rows and heads."""
         bias = self.options.bias

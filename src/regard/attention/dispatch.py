@@ -66,12 +66,17 @@ def reasons_against(impl: str, score: Any, align: Any, call: Call) -> list[str]:
 
 
 def choose(impl: str, score: Any, align: Any, call: Call, *, gradient: bool) -> str:
-    """One of IMPLEMENTATIONS but "auto". `gradient`: weights are asked for where a gradient may go through them."""
+    """One of IMPLEMENTATIONS but "auto". `gradient`: weights are asked for where a gradient may go through them.
+
+    The additive kernels have weights from the pass of the context, and their gradient from its backward pass. For dot
+    products both are one pass more, and the reference, which has them anyway, is quicker. Compilers and exporters,
+    which cannot be asked for a gradient, see one plain path.
+    """
     if impl == "reference":
         return impl
     if impl == "auto":
-        plain = gradient or type(align) is not Softmax or transformed()
-        return "reference" if plain else _fastest(score, align, call)
+        plain = gradient and (getattr(score, "is_dot", False) or torch.compiler.is_compiling())
+        return "reference" if plain or type(align) is not Softmax or transformed() else _fastest(score, align, call)
     reasons = reasons_against(impl, score, align, call)
     if reasons:
         raise ImplementationUnavailable(

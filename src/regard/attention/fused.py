@@ -11,11 +11,11 @@ from torch import Tensor
 from regard.align import Softmax
 from regard.attention.band import band_of
 from regard.attention.mask import Mask, fit
-from regard.base import RegardError, ShapeError
+from regard.base import ShapeError
 from regard.kernels.derivatives import as_fused_kernels_read, plain_dot, with_second_derivative, without_autocast
 from regard.kernels.limits import WIDEST, reasons_against_triton, width_limit
 from regard.score import Prepared, Score
-from regard.score.score import common_type, to_float32
+from regard.score.score import AdditiveForm, common_type, to_float32
 
 
 def sdpa(
@@ -126,20 +126,44 @@ def additive(
     align: Softmax,
     mask: Mask | None,
     dropout: float,
-) -> Tensor:
-    """The context [*b q v] of vᵀ tanh(q + k), through the kernel that `impl` names: "triton" or "blocked"."""
+    *,
+    need_weights: bool,
+) -> tuple[Tensor, Tensor | None]:
+    """The context [*b q v] of vᵀ tanh(q + k), through the kernel that `impl` names: "triton" or "blocked".
+
+    Weights [*b q k], if they are needed, come from the same pass, and have their gradient from the same backward pass.
+    """
     form = score.as_additive(query, prepared.keys)
     lead = broadcast(form.query, form.keys, values)
     num_queries, num_keys = query.shape[-2], values.shape[-2]
-    sides = (side.expand(*lead, -1, -1).reshape(-1, *side.shape[-2:]) for side in (form.query, form.keys, values))
-    flat_query, flat_keys, flat_values = sides
-    v = form.v if align.temperature == 1.0 else to_float32(form.v) / align.temperature
     rules = mask_rules(mask, lead, num_queries, num_keys, query.device)
-    from regard.kernels import blocked_additive, fused_additive
+    context, weights = additive_kernel(impl, form, values, lead, align, need_weights, dropout=dropout, **rules)
+    return context, None if weights is None else weights.to(query.dtype)
 
-    kernel = fused_additive if impl == "triton" else blocked_additive
-    context, _ = kernel(flat_query, flat_keys, flat_values, v, dropout=dropout, **rules)
-    return context.reshape(*lead, num_queries, values.shape[-1])
+
+def additive_kernel(
+    impl: str,
+    form: AdditiveForm,
+    values: Tensor,
+    lead: tuple[int, ...],
+    align: Softmax,
+    need_weights: bool,
+    **rules: Any,
+) -> tuple[Tensor, Tensor | None]:
+    """Context and weights, in float32 or better, of a kernel that has one batch axis and no temperature."""
+    from regard.kernels import additive, blocked
+
+    items = math.prod(lead)
+    sides = (side.expand(*lead, -1, -1).reshape(items, *side.shape[-2:]) for side in (form.query, form.keys, values))
+    v = form.v if align.temperature == 1.0 else to_float32(form.v) / align.temperature
+    if not need_weights:
+        kernel = additive.fused_additive if impl == "triton" else blocked.blocked_additive
+        context, weights = kernel(*sides, v, **rules)[0], None
+    else:
+        both = additive.fused_additive_with_weights if impl == "triton" else blocked.blocked_additive_with_weights
+        context, weights = both(*sides, v, **rules)
+        weights = weights.reshape(*lead, *weights.shape[-2:])
+    return context.reshape(*lead, *context.shape[-2:]), weights
 
 
 def banded(
@@ -267,25 +291,3 @@ def mask_rules(
         allowed = fit(simple.padding.dense(1, num_keys, device=device), (*lead, 1, num_keys))
         rules["lengths"] = allowed.sum((-1, -2)).expand(lead).reshape(-1).contiguous()  # of one item: not a view of it
     return rules
-
-
-def refuse_gradient(weights: Tensor, *sources: Tensor | None) -> Tensor:
-    """`weights`, made beside a fused pass: a gradient that asks to go through them is refused, not lost."""
-    wanted = [each for each in sources if each is not None and each.requires_grad]
-    if not wanted or not torch.is_grad_enabled():
-        return weights
-    result: Tensor = _Refusal.apply(weights, wanted[0])  # type: ignore[no-untyped-call]
-    return result
-
-
-class _Refusal(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, weights: Tensor, source: Tensor) -> Tensor:
-        return weights.view_as(weights)
-
-    @staticmethod
-    def backward(ctx: Any, outer: Tensor) -> tuple[None, None]:
-        raise RegardError(
-            "no gradient goes through the weights of a fused pass",
-            cure="use impl='reference', where they are part of the graph, or weights.detach()",
-        )

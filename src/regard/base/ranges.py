@@ -100,6 +100,7 @@ class PathMark:
 
 
 UserPath = Annotated[str, PathMark()]
+UserFiles = UserPath | tuple[UserPath, ...]  # a path or a pattern such as corpus.*.de.gz, or several of them
 Seed = Annotated[int, Range(least=0, most=2**63 - 1)]  # what torch and numpy both take
 Natural = Annotated[int, Range(least=0)]
 Count = Annotated[int, Range(least=1)]

@@ -29,9 +29,11 @@ def add_search(command: argparse.ArgumentParser, what: str) -> None:
 
 def add_files(command: argparse.ArgumentParser) -> None:
     """Adds --source and --target, for a command that reads the data of a run."""
-    command.add_argument("--source", metavar="PATH", help="the file or folder that the run was trained on, where the "
-                         "run's own folder comes from another machine: paths in it are not followed")  # fmt: skip
-    command.add_argument("--target", metavar="PATH", help="the second file, or the folder of the pictures")
+    command.add_argument("--source", metavar="PATH", action="append", help="the file or folder that the run was "
+                         "trained on, where the run's own folder comes from another machine: paths in it are not "
+                         "followed; several files as in the training")  # fmt: skip
+    command.add_argument("--target", metavar="PATH", action="append", help="the second file, or the folder of the "
+                         "pictures")  # fmt: skip
 
 
 def add_device(command: argparse.ArgumentParser) -> None:

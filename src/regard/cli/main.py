@@ -68,7 +68,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # where the interpreter flushes what is left
         return 1
     except (RegardError, OSError) as error:
-        print("regard:", *_told(error).splitlines(), file=sys.stderr)
+        told = _told(error)
+        if _is_new(told):
+            print("regard:", *told.splitlines(), file=sys.stderr)
         return 2
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
@@ -88,6 +90,15 @@ def _check_command(arguments: Sequence[str]) -> None:
     if name and not name.startswith("-") and name not in VERBS:
         cure = did_you_mean(name, VERBS) or "run `regard --help` to see them"
         raise ConfigError("there is no such command", got=repr(name), expected=f"one of {', '.join(VERBS)}", cure=cure)
+
+
+def _is_new(text: str) -> bool:
+    """False where another process of `torchrun` has printed the same error."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return True
+    from regard.train import launch
+
+    return launch.is_new(text)
 
 
 def _told(error: Exception) -> str:

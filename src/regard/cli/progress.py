@@ -9,6 +9,7 @@ from tqdm import tqdm  # type: ignore[import-untyped]
 from regard.train import Train
 
 STOPPING = "Stopping: the step is finished and saved first; press Ctrl-C again to stop at once."
+STOPPING_ALL = "Stopping: all processes finish the step, and it is saved first."
 
 
 class Progress:
@@ -50,7 +51,7 @@ class Progress:
             figures = {k: v for k, v in facts.items() if k not in ("kind", "step", "seconds")}
             self._say(f"step {facts['step']:6}   valid: " + ", ".join(f"{k} {v:.3f}" for k, v in figures.items()))
         elif kind == "stopping":  # by another thread, whatever this one is doing
-            self._say(STOPPING)
+            self._say(STOPPING if facts.get("again", True) else STOPPING_ALL)
         elif kind == "end":
             if self.settings.seconds is not None:
                 self.bar.update(self.bar.total - self.bar.n)

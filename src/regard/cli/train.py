@@ -25,28 +25,34 @@ def add(command: argparse.ArgumentParser) -> None:
     command.add_argument("--set", nargs="+", action="extend", default=[], metavar="NAME=VALUE", dest="settings",
                          help="settings, such as train.steps=500 model.align=entmax; "
                          "`regard show RECIPE` lists them")  # fmt: skip
-    command.add_argument("--source", metavar="PATH", help="your own data in place of the recipe's, for its task: "
-                         "sentences to translate, one a line (without --target a TSV of both sides); texts with their "
-                         "labels; one running text; stories with questions; lines of picture<TAB>caption, or of "
-                         "picture<TAB>text for crops of words; a folder of pictures, whose sub-folders are classes; a "
-                         "folder of clips; a list of edges, or a folder with edges and nodes")  # fmt: skip
-    command.add_argument("--target", metavar="PATH", help="what goes with it: the translations, line by line; texts or "
-                         "stories to judge by; the folder of the pictures; the file of the nodes")  # fmt: skip
+    command.add_argument("--source", metavar="PATH", action="append", help="your own data in place of the recipe's, "
+                         "for its task: sentences to translate, one a line (without --target a TSV of both sides); "
+                         "texts with their labels; one running text; stories with questions; lines of "
+                         "picture<TAB>caption, or of picture<TAB>text for crops of words; a folder of pictures, whose "
+                         "sub-folders are classes; a folder of clips; a list of edges, or a folder with edges and "
+                         "nodes. Sentences and running text may be several files, plain or packed: give the flag "
+                         "several times, or a pattern in quotes, such as 'corpus.*.de.gz'")  # fmt: skip
+    command.add_argument("--target", metavar="PATH", action="append", help="what goes with it: the translations, line "
+                         "by line, of each file; texts or stories to judge by; the folder of the pictures; the file "
+                         "of the nodes")  # fmt: skip
     command.add_argument("--out", metavar="FOLDER", help="run folder (default: runs/RECIPE)")
     command.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
     add_device(command)
 
 
 def run(asked: argparse.Namespace) -> None:
-    """Train, or go on with a run; under `torchrun` every process does its part."""
+    """Train, or go on with a run; under `torchrun` every process does its part, and goes on after a restart."""
     from regard import api
     from regard.cli.progress import Progress
-    from regard.train import checkpoints, joined
+    from regard.train import checkpoints, joined, was_restarted
 
     folder = Path(asked.out or Path("runs") / asked.recipe.replace("/", "_"))
     recipe = _recipe(asked, folder)
     check_installed("matplotlib", "PIL", what=f"regard train {asked.recipe}")  # for what it draws at the end
     with joined(asked.device) as world:
+        if not asked.resume and was_restarted(folder, world):
+            asked.resume = True
+            recipe = _recipe(asked, folder)
         fitted = api.fit_device(recipe, world)
         saved = checkpoints(folder / "checkpoints") if asked.resume else []
         steps, warmup = recipe.train.steps, recipe.train.warmup
@@ -58,9 +64,10 @@ def run(asked: argparse.Namespace) -> None:
                 told = None if watch is None else _telling(watch, recipe, asked)
                 model = api.train(fitted, folder, world=world, resume=asked.resume, watch=told)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(_stopped(asked, folder) if world.is_first else "") from None
-        first = world.is_first
-        if first:
+            if not world.is_first:
+                raise SystemExit(130) from None
+            raise KeyboardInterrupt(_stopped(asked, folder, world.size)) from None
+        if world.is_first:
             api.check_there(folder)
             begun = f", from {saved[-1].name} on" if saved else ""
             if saved and _step(saved[-1]) >= steps:
@@ -68,10 +75,11 @@ def run(asked: argparse.Namespace) -> None:
             print(f"{model.num_parameters:,} parameters, in {folder}{begun}")
             if fitted != recipe:
                 print(f"on this machine: {fitted.train.precision}, without captured graphs")
-    if first and not model.entry.display.after_training:
-        print(f"next: regard evaluate {folder}")
-    elif first:
-        _show(model, folder)
+            if model.entry.display.after_training:
+                _show(model, folder)
+            else:
+                print(f"next: regard evaluate {folder}")
+        world.wait()  # `torchrun` gives up when some machines are ready long before others
 
 
 def _show(model: Any, folder: Path) -> None:
@@ -119,7 +127,7 @@ def _tell_cost(recipe: Any, asked: argparse.Namespace) -> None:
     print(f"{asked.recipe}{as_it_stands}: {told.sentence()}", file=sys.stderr)
 
 
-def _stopped(asked: argparse.Namespace, folder: Path) -> str:
+def _stopped(asked: argparse.Namespace, folder: Path, processes: int) -> str:
     """Where a run stands that was interrupted, and the command that goes on with it."""
     from regard.train import checkpoints
 
@@ -129,6 +137,8 @@ def _stopped(asked: argparse.Namespace, folder: Path) -> str:
     out = ["--out", asked.out] if asked.out else []
     device = ["--device", asked.device] if asked.device != "auto" else []
     command = shlex.join(["regard", "train", asked.recipe, *out, *device, "--resume"])
+    if processes > 1:
+        command = "torchrun … -m " + command
     return f"Stopped at step {_step(saved[-1])}. Go on with: {command}"
 
 

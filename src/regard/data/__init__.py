@@ -7,6 +7,7 @@ from regard.data.captions import CaptionBatches, Captions, caption_tokens, read_
 from regard.data.clips import Clips, Views, cut_clips, draw_rows, even_views, join_clips, mask_boxes, random_views
 from regard.data.download import DownloadError, cache_folder, find
 from regard.data.english import EnglishWords
+from regard.data.file_lists import files_of, paired_files
 from regard.data.glyphs import CHARACTERS, LETTERS, Glyphs, draw_glyphs, pack_glyphs, unpack_glyphs
 from regard.data.graphs import Graph, GraphBatches, GraphRows, GraphSplit, read_graph, row_normalised, undirected
 from regard.data.images import Box, fit_box, fit_image, read_image
@@ -16,6 +17,8 @@ from regard.data.parallel import DataError, ParallelText, read_lines, read_paral
 from regard.data.picture_folder import read_picture_folder
 from regard.data.pictures import Pictures, RowBatches
 from regard.data.scenes import ActedClips, Scenes, act_scenes, drawn_scenes
+from regard.data.shard_batches import ShardBatches
+from regard.data.shards import Shards, ShardWriter
 from regard.data.signs import DrawnSigns, Signs, draw_signs
 from regard.data.sources import Source, listed_sources
 from regard.data.stories import Question, Stories, StoryBatches, encode_stories, read_stories, typed_story
@@ -77,6 +80,9 @@ __all__ = [
     "RowBatches",
     "Scenes",
     "Sequences",
+    "ShardBatches",
+    "ShardWriter",
+    "Shards",
     "Signs",
     "Source",
     "Stories",
@@ -116,6 +122,7 @@ __all__ = [
     "evaluation_batches",
     "evaluation_text_batches",
     "even_views",
+    "files_of",
     "find",
     "fit_box",
     "fit_image",
@@ -131,6 +138,7 @@ __all__ = [
     "pack_glyphs",
     "paint",
     "paint_words",
+    "paired_files",
     "random_views",
     "read_captions",
     "read_graph",

@@ -5,6 +5,8 @@ Nothing is mended in silence: bad data is an error with file and line, or is dro
 
 import bz2
 import gzip
+import importlib
+import io
 import lzma
 import os
 import stat
@@ -13,21 +15,35 @@ import unicodedata
 import zlib
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from hashlib import blake2b
 from itertools import zip_longest
 from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from regard.base import ConfigError, RegardError, free_memory
 
 Place = str | os.PathLike[str]
+Seen = Callable[[memoryview], object]  # is called with the bytes of a file, packed as they are, while it is read
 MAX_LINE = 2**24  # bytes; what is longer is no line of a text, and is not read to its end
-OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 
 
 class DataError(RegardError):
     """Data is missing, broken or does not fit together."""
+
+
+def _open_zst(file: io.BufferedReader, mode: str) -> Any:
+    """Zstandard is in the standard library from Python 3.14 on."""
+    try:
+        zstd = importlib.import_module("compression.zstd")
+    except ImportError as error:
+        here, cure = f"Python {sys.version_info[0]}.{sys.version_info[1]}", "zstd -d, or pack it by gzip or xz"
+        raise DataError("a .zst file cannot be unpacked", got=here, expected="Python 3.14", cure=cure) from error
+    return zstd.open(file, mode)
+
+
+OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open, ".zst": _open_zst}
 
 
 class ParallelText(NamedTuple):
@@ -49,7 +65,7 @@ class ParallelText(NamedTuple):
 
 
 def read_lines(path: Place) -> Iterator[str]:
-    r"""The lines of a UTF-8 file, plain or .gz, .xz, .bz2, one at a time, without newline and byte order mark.
+    r"""The lines of a UTF-8 file, plain or .gz, .xz, .bz2, .zst, one at a time, without newline and byte order mark.
 
     Only \n and \r\n end a line: other separators, such as U+2028, stand inside sentences of real corpora.
     """
@@ -61,8 +77,8 @@ def read_lines(path: Place) -> Iterator[str]:
 
 
 def read_parallel(
-    source: Place,
-    target: Place | None = None,
+    source: Place | Sequence[Place],
+    target: Place | Sequence[Place] | None = None,
     *,
     columns: tuple[int, int] = (0, 1),
     on_bad: Literal["error", "drop"] = "error",
@@ -72,6 +88,8 @@ def read_parallel(
     max_ratio: float | None = None,
 ) -> ParallelText:
     """Pairs from two files with one sentence per line, or from two `columns` of one tab-separated file.
+
+    Each side may be several files, which are read one after the other; file i of one goes with file i of the other.
 
     Bad data (invalid UTF-8, an empty side, a side of more than `max_characters`, a line with too few columns) is an
     error, or with `on_bad="drop"` is dropped and counted. Files that are missing, empty or of unequal length are always
@@ -87,29 +105,55 @@ def read_parallel(
             expected="two numbers from 0",
             cure="count columns from the left, from 0",
         )
-    if target is None:
-        rows: Iterator[list[bytes]] = (line.split(b"\t") for line in _raw_lines(source))
-    else:
-        rows, columns = _zip_lines(source, target), (0, 1)
+    sources, targets = _listed(source), None if target is None else _listed(target)
     text = ParallelText([], [], {})
     dropped: Counter[str] = Counter()
     room = free_memory()
-    for number, row in enumerate(rows, 1):
-        pair = _check(row, columns, max_characters)
-        if isinstance(pair, _Bad):
-            if on_bad == "error":
-                raise pair.error(source if pair.side == 0 or target is None else target, number)
-            dropped[pair.reason] += 1
-        elif reason := _filter(pair, min_words, max_words, max_ratio):
+    pairs = stream_parallel(
+        sources, targets, dropped=dropped, columns=columns, on_bad=on_bad, max_characters=max_characters
+    )
+    for number, pair in enumerate(pairs, 1):
+        if reason := _filter(pair, min_words, max_words, max_ratio):
             dropped[reason] += 1
-        else:
-            text.source.append(pair[0])
-            text.target.append(pair[1])
-            room -= sys.getsizeof(pair[0]) + sys.getsizeof(pair[1])
-            if room < 0:
-                what = f"{os.fspath(source)}: there is more text than memory"
-                raise DataError(what, got=f"{number:,} lines so far", cure="take a part of it, such as head -n 1000000")
+            continue
+        text.source.append(pair[0])
+        text.target.append(pair[1])
+        room -= sys.getsizeof(pair[0]) + sys.getsizeof(pair[1])
+        if room < 0:
+            what, cure = f"{os.fspath(sources[0])}: there is more text than memory", "set task.reading=shards"
+            raise DataError(what, got=f"{number:,} pairs so far", cure=f"{cure}, or take a part of it")
     return text._replace(dropped=dict(sorted(dropped.items())))
+
+
+def stream_parallel(
+    sources: Sequence[Place],
+    targets: Sequence[Place] | None,
+    *,
+    dropped: Counter[str],
+    columns: tuple[int, int] = (0, 1),
+    on_bad: Literal["error", "drop"] = "error",
+    max_characters: int = 100_000,
+    seen: Callable[[int, int], Seen] | None = None,
+) -> Iterator[tuple[str, str]]:
+    """The pairs of `read_parallel`, one at a time, from files one after the other; what is bad is counted in `dropped`.
+
+    `seen(side, number)` gives what is called with the bytes of that file while they are read: side 0 is the source.
+    """
+    for place, source in enumerate(sources):
+        target = None if targets is None else targets[place]
+        watched = [None if seen is None else seen(side, place) for side in range(1 if target is None else 2)]
+        if target is None:
+            rows: Iterator[list[bytes]] = (line.split(b"\t") for line in _raw_lines(source, watched[0]))
+        else:
+            rows, columns = _zip_lines(source, target, *watched), (0, 1)
+        for number, row in enumerate(rows, 1):
+            pair = _check(row, columns, max_characters)
+            if not isinstance(pair, _Bad):
+                yield pair
+            elif on_bad == "error":
+                raise pair.error(source if pair.side == 0 or target is None else target, number)
+            else:
+                dropped[pair.reason] += 1
 
 
 def split_by_source(
@@ -130,7 +174,7 @@ def split_by_source(
             raise ConfigError(
                 f"split_by_source {name}", got=amount, expected="a share below 1.0, or a whole number of pairs from 0"
             )
-    hashes = [_hash(sentence, seed) for sentence in pairs.source]
+    hashes = [source_hash(sentence, seed) for sentence in pairs.source]
     ordered = sorted(hashes)
     test_end = _end(ordered, 0, test)
     valid_end = _end(ordered, test_end, valid)
@@ -147,6 +191,10 @@ def split_by_source(
         split.source.append(source)
         split.target.append(target)
     return splits
+
+
+def _listed(place: Place | Sequence[Place]) -> Sequence[Place]:
+    return [place] if isinstance(place, str | os.PathLike) else place
 
 
 class _Bad(NamedTuple):
@@ -187,19 +235,19 @@ def _decoded(raw: bytes) -> str:
     return raw.decode()
 
 
-def _raw_lines(path: Place) -> Iterator[bytes]:
+def _raw_lines(path: Place, seen: Seen | None = None) -> Iterator[bytes]:
     """Lines as bytes. A file that cannot be read, is empty or breaks off is our error, with its name."""
     name, suffix, number = os.fspath(path), Path(path).suffix.lower(), 0
     try:
         _check_kind(path)
-        file: IO[bytes] = OPENERS.get(suffix, open)(path, "rb")
+        raw = open(path, "rb") if seen is None else io.BufferedReader(_Watched(path, seen), 2**20)  # noqa: SIM115
     except (OSError, ValueError) as error:
         if isinstance(error, DataError):
             raise
         got = (getattr(error, "strerror", None) or str(error)).lower()
         cure = "check the path, or download the data"
         raise DataError(f"{name}: cannot be read", got=got, expected="a file", cure=cure) from error
-    with file:
+    with raw, _unpacked(raw, suffix) as file:
         try:
             while line := file.readline(MAX_LINE + 1):
                 number += 1
@@ -208,12 +256,33 @@ def _raw_lines(path: Place) -> Iterator[bytes]:
                 if number == 1:
                     line = line.removeprefix(b"\xef\xbb\xbf")
                 yield line.removesuffix(b"\n").removesuffix(b"\r")
+            while seen is not None and raw.read(2**20):  # what stands after the end of an archive
+                pass
         except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
             got, cure = str(error).lower(), "delete it and download it again"
             what = f"{name}, after line {number}: the file breaks off"
             raise DataError(what, got=got, expected=f"a whole {suffix} file", cure=cure) from error
     if number == 0:
         raise DataError(f"{name}: the file is empty", got="0 lines", expected="1 or more", cure="download it again")
+
+
+def _unpacked(raw: Any, suffix: str) -> Any:
+    """What a packed file holds, in a buffer whose lines are found without Python; a plain file as it is."""
+    return io.BufferedReader(OPENERS[suffix](raw, "rb"), 2**17) if suffix in OPENERS else nullcontext(raw)
+
+
+class _Watched(io.FileIO):
+    """A file whose bytes somebody sees while it is read."""
+
+    def __init__(self, path: Place, seen: Seen) -> None:
+        super().__init__(path, "rb")
+        self.seen = seen
+
+    def readinto(self, buffer: Any) -> int | None:
+        size = super().readinto(buffer)
+        if size:
+            self.seen(memoryview(buffer)[:size])
+        return size
 
 
 def _check_kind(path: Place) -> None:
@@ -234,8 +303,10 @@ def _too_long(name: str, number: int) -> DataError:
     return DataError(what, got=got, expected="one sentence a line", cure="look whether this is a text")
 
 
-def _zip_lines(source: Place, target: Place) -> Iterator[list[bytes]]:
-    left, right = _raw_lines(source), _raw_lines(target)
+def _zip_lines(
+    source: Place, target: Place, see_source: Seen | None = None, see_target: Seen | None = None
+) -> Iterator[list[bytes]]:
+    left, right = _raw_lines(source, see_source), _raw_lines(target, see_target)
     for number, (first, second) in enumerate(zip_longest(left, right)):
         if first is None or second is None:
             longer = number + 1 + sum(1 for _ in (left if second is None else right))
@@ -283,9 +354,17 @@ def _filter(pair: tuple[str, str], min_words: int, max_words: int | None, max_ra
     return None
 
 
-def _hash(sentence: str, seed: int) -> int:
-    key = unicodedata.normalize("NFC", " ".join(sentence.split()).casefold())
-    return int.from_bytes(blake2b(key.encode(), digest_size=8, salt=seed.to_bytes(8, "little", signed=True)).digest())
+def source_hash(sentence: str, seed: int) -> int:
+    """The number that says to which split a source sentence belongs; case and spacing do not matter.
+
+    >>> source_hash("A  Cat", 0) == source_hash("a cat", 0)
+    True
+    """
+    key = " ".join(sentence.split()).casefold()
+    if not key.isascii():  # ASCII is in normal form
+        key = unicodedata.normalize("NFC", key)
+    hashed = blake2b(key.encode(), digest_size=8, salt=seed.to_bytes(8, "little", signed=True))
+    return int.from_bytes(hashed.digest())
 
 
 def _end(ordered: list[int], start: int, amount: float | int) -> int:

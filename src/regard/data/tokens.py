@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from jaxtyping import Int
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -25,6 +26,7 @@ from regard.data.parallel import DataError
 from regard.data.text import BOS, EOS, PAD
 
 Pair = tuple[Sequence[int], Sequence[int]]  # ids of source and target, without <bos> and <eos>
+Limits = tuple[int | None, int | None]  # of a batch: max_tokens, batch_size
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +92,7 @@ class TokenBatch:
 
 def collate(pairs: Iterable[Pair], *, source_eos: bool = True) -> TokenBatch:
     """One batch of these pairs. With `source_eos` each source sentence ends with <eos>."""
-    data = _Packed(pairs, source_eos)
+    data = PackedPairs(pairs, source_eos)
     return data.batch(np.arange(data.size))
 
 
@@ -100,8 +102,8 @@ def evaluation_batches(pairs: Iterable[Pair], *, max_tokens: int = 4096, source_
     >>> [batch.indices for batch in evaluation_batches([([5] * 9, [6]), ([5], [6]), ([5], [6])], max_tokens=8)]
     [[1, 2], [0]]
     """
-    _check_sizes(max_tokens, None)
-    data = _Packed(pairs, source_eos)
+    check_limits(max_tokens, None)
+    data = PackedPairs(pairs, source_eos)
     order = np.lexsort((data.target_lengths, data.source_lengths))
     return [data.batch(rows) for rows in _cut(order, data, max_tokens, None)]
 
@@ -144,7 +146,7 @@ class TokenBatches(Batches[TokenBatch]):
         fit: tuple[int, int] | None = None,
     ) -> None:
         super().__init__(seed=seed, rank=rank, world=world)
-        _check_sizes(max_tokens, batch_size)
+        check_limits(max_tokens, batch_size)
         if on_long not in ("error", "drop"):
             raise ConfigError("TokenBatches on_long", got=repr(on_long), expected="'error' or 'drop'")
         if fit is not None and min(fit) < 1:
@@ -153,8 +155,8 @@ class TokenBatches(Batches[TokenBatch]):
             cure = "raise batch_size, which counts the pairs of all ranks together"
             raise ConfigError("TokenBatches batch_size", got=batch_size, expected=f"at least world, {world}", cure=cure)
         self.max_tokens, self.batch_size, self.fit = max_tokens, batch_size, fit
-        self._data = _Packed(pairs, source_eos)
-        self._kept = self._short_enough(on_long)
+        self._data = PackedPairs(pairs, source_eos)
+        self._kept = self._kept_pairs(on_long)
         self.dropped = self._data.size - len(self._kept)
         if len(self._kept) < world:
             got = f"{len(self._kept)} pairs and {world} ranks" + f", {self.dropped} dropped" * (self.dropped > 0)
@@ -171,25 +173,17 @@ class TokenBatches(Batches[TokenBatch]):
 
     def cut(self, epoch: int) -> list[Numbers]:
         """Pairs of like length together, in batches as large as the limits allow, in random order."""
-        random = self.random(epoch)
-        rows = random.permutation(self._kept)
-        source, target = self._data.source_lengths[rows], self._data.target_lengths[rows]
-        by_tokens = 0 if self.max_tokens is None else max(int(source.sum()), int(target.sum())) / self.max_tokens
-        by_pairs = 0 if self.batch_size is None else len(rows) / self.batch_size
-        order = rows[_by_length(source, target, ceil(max(by_tokens, by_pairs)))]
-        batches = list(_cut(order, self._data, self.max_tokens, self.batch_size))
-        if len(batches) > 1:
-            batches[-2:] = self._even_out(*batches[-2:])
-        return [batches[number] for number in random.permutation(len(batches))]
+        limits = self.max_tokens, self.batch_size
+        return cut_batches(self._data, self._kept, self.random(epoch), limits=limits, world=self.world)
 
     def collate(self, rows: Numbers) -> TokenBatch:
         """These pairs, padded, to few shapes if asked."""
         batch = self._data.batch(rows)
         return batch if self.fit is None else batch.fitted(rows=self.fit[0], multiple=self.fit[1])
 
-    def _short_enough(self, on_long: str) -> Numbers:
+    def _kept_pairs(self, on_long: str) -> Numbers:
         """The pairs that fit `world` times into a batch."""
-        lengths = np.maximum(self._data.source_lengths, self._data.target_lengths)
+        lengths = self._data.lengths
         limit = lengths.max(initial=0) if self.max_tokens is None else self.max_tokens // self.world
         long = np.flatnonzero(lengths > limit)
         if len(long) and on_long == "error":
@@ -202,18 +196,8 @@ class TokenBatches(Batches[TokenBatch]):
             )
         return np.flatnonzero(lengths <= limit)
 
-    def _even_out(self, before: Numbers, last: Numbers) -> list[Numbers]:
-        """The last batch may be tiny: it takes pairs of the one before, half of all if that fits."""
-        both = np.concatenate([before, last])
-        half = both[-(len(both) // 2) :]
-        if len(last) < len(half) and len(list(_cut(half, self._data, self.max_tokens, self.batch_size))) == 1:
-            last = half
-        if len(last) < self.world <= len(both) // 2:
-            last = both[-self.world :]
-        return [both[: -len(last)], last] if len(last) >= self.world else [before]
 
-
-class _Packed:
+class PackedPairs:
     """Many short lists of ids in one array: a tenth of the memory of lists, and batches without a loop over tokens."""
 
     def __init__(self, pairs: Iterable[Pair], source_eos: bool) -> None:
@@ -225,9 +209,19 @@ class _Packed:
             for side in (source, target):
                 ids.extend(side)
                 ends.append(len(ids))
-        self._ids, self._ends = np.frombuffer(ids, dtype=np.int32), np.frombuffer(ends, dtype=np.int64)
-        self._source_eos = source_eos
-        lengths = np.diff(self._ends)
+        self._take(np.frombuffer(ids, dtype=np.int32), np.frombuffer(ends, dtype=np.int64), source_eos)
+
+    @classmethod
+    def from_arrays(cls, ids: NDArray[Any], lengths: NDArray[Any], numbers: Numbers) -> "PackedPairs":
+        """Pairs whose sides stand end to end in `ids`; `lengths` are of source, target, source, … [2n]."""
+        packed = cls.__new__(cls)
+        ends = np.concatenate([[1], 1 + np.cumsum(lengths, dtype=np.int64)])
+        packed._take(np.concatenate([np.array([PAD], ids.dtype), ids]), ends, True, numbers)
+        return packed
+
+    def _take(self, ids: NDArray[Any], ends: Numbers, source_eos: bool, numbers: Numbers | None = None) -> None:
+        self._ids, self._ends, self._source_eos, self._numbers = ids, ends, source_eos, numbers
+        lengths = np.diff(ends)
         self.source_lengths: Numbers = lengths[::2] + source_eos
         self.target_lengths: Numbers = lengths[1::2] + 1  # <eos>
 
@@ -240,6 +234,11 @@ class _Packed:
     def size(self) -> int:
         """The number of pairs."""
         return len(self.source_lengths)
+
+    @property
+    def lengths(self) -> Numbers:
+        """The places that each pair needs, on its longer side."""
+        return np.maximum(self.source_lengths, self.target_lengths)
 
     def batch(self, rows: Numbers) -> TokenBatch:
         """These pairs as a batch."""
@@ -257,7 +256,7 @@ class _Packed:
             inputs=torch.from_numpy(inputs),
             targets=torch.from_numpy(target),
             target_lengths=torch.from_numpy(self.target_lengths[rows]),
-            indices=rows.tolist(),
+            indices=(rows if self._numbers is None else self._numbers[rows]).tolist(),
         )
 
     def _matrix(self, sides: Numbers) -> Numbers:
@@ -265,6 +264,36 @@ class _Packed:
         starts, ends = self._ends[sides], self._ends[sides + 1]
         places = starts[:, None] + np.arange((ends - starts).max(initial=0) + 1)
         return self._ids[np.where(places < ends[:, None], places, 0)].astype(np.int64)  # at place 0 stands PAD
+
+
+def cut_batches(
+    data: PackedPairs, kept: Numbers, random: np.random.Generator, *, limits: Limits, world: int
+) -> list[Numbers]:
+    """Global batches of the pairs `kept`, those of like length together, in random order.
+
+    A batch is as large as the limits allow. The last two are evened out, so that each has a pair for each rank.
+    """
+    max_tokens, batch_size = limits
+    rows = random.permutation(kept)
+    source, target = data.source_lengths[rows], data.target_lengths[rows]
+    by_tokens = 0 if max_tokens is None else max(int(source.sum()), int(target.sum())) / max_tokens
+    by_pairs = 0 if batch_size is None else len(rows) / batch_size
+    order = rows[_by_length(source, target, ceil(max(by_tokens, by_pairs)))]
+    batches = list(_cut(order, data, max_tokens, batch_size))
+    if len(batches) > 1:
+        batches[-2:] = _even_out(batches[-2], batches[-1], data, limits, world)
+    return [batches[number] for number in random.permutation(len(batches))]
+
+
+def _even_out(before: Numbers, last: Numbers, data: PackedPairs, limits: Limits, world: int) -> list[Numbers]:
+    """The last batch may be tiny: it takes pairs of the one before, half of all if that fits."""
+    both = np.concatenate([before, last])
+    half = both[-(len(both) // 2) :]
+    if len(last) < len(half) and len(list(_cut(half, data, *limits))) == 1:
+        last = half
+    if len(last) < world <= len(both) // 2:
+        last = both[-world:]
+    return [both[: -len(last)], last] if len(last) >= world else [before]
 
 
 def _by_length(source: Numbers, target: Numbers, num_batches: int) -> Numbers:
@@ -279,7 +308,7 @@ def _by_length(source: Numbers, target: Numbers, num_batches: int) -> Numbers:
     return order[np.lexsort((turn * source[order], slices))]
 
 
-def _cut(order: Numbers, data: _Packed, max_tokens: int | None, batch_size: int | None) -> Iterator[Numbers]:
+def _cut(order: Numbers, data: PackedPairs, max_tokens: int | None, batch_size: int | None) -> Iterator[Numbers]:
     """Runs of `order` that keep both limits, each as long as possible, none empty."""
     lengths = np.maximum(data.source_lengths[order], data.target_lengths[order]).tolist()
     start = widest = 0
@@ -294,7 +323,8 @@ def _cut(order: Numbers, data: _Packed, max_tokens: int | None, batch_size: int 
         yield order[start:]
 
 
-def _check_sizes(max_tokens: int | None, batch_size: int | None) -> None:
+def check_limits(max_tokens: int | None, batch_size: int | None) -> None:
+    """An error where the limits of a batch are none, or no numbers of things."""
     for name, size in (("max_tokens", max_tokens), ("batch_size", batch_size)):
         if size is not None and size < 1:
             raise ConfigError(name, got=size, expected="1 or more")

@@ -6,7 +6,8 @@
 """
 
 import json
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
@@ -24,15 +25,17 @@ KINDS: tuple[UnitKind, ...] = ("words", "spaced", "characters")
 VISIBLE = {" ": "␣", "\t": "⇥"}  # what the label of a character is where it cannot be seen
 
 
-def read_text(path: Place) -> str:
-    """The text of a UTF-8 file, plain or .gz, .xz, .bz2, as one string whose every line ends with a newline.
+def read_text(path: Place | Sequence[Place]) -> str:
+    """The text of UTF-8 files, plain or .gz, .xz, .bz2, .zst, as one string whose every line ends with a newline.
 
-    A file that is missing, empty or not UTF-8 is an error that names it.
+    Several files are one text, in their order. A file that is missing, empty or not UTF-8 is an error that names it.
     """
-    text = "\n".join(read_lines(path)) + "\n"
-    if not text.strip():
-        raise DataError(f"{path}: there is no text", got="white space alone", cure="name a file with text")
-    return text
+    texts = []
+    for one in [path] if isinstance(path, str | os.PathLike) else path:
+        texts.append("\n".join(read_lines(one)) + "\n")
+        if not texts[-1].strip():
+            raise DataError(f"{one}: there is no text", got="white space alone", cure="name a file with text")
+    return "".join(texts)
 
 
 def strip_lines(text: str) -> str:

@@ -1,9 +1,12 @@
 """A folder of transformers: config, weights and tokenizer, for `AutoModelForSeq2SeqLM` and `AutoTokenizer`.
 
 Layers that are normalised after, as published, are a Marian model; layers that are normalised before are a Pegasus
-model. Both have sinusoidal positions whose sines come first and whose cosines follow, where ours stand in turns. The
-order of the numbers in a word vector does not matter to a Transformer, so all weights are written in their order:
-`_order` has the numbers 0, 2, 4, …, 1, 3, 5, …
+model. Both have a table of positions. That of Pegasus is read from the file, and saved again, so it is ours, and every
+sum over a word vector adds the same numbers in the same order: the logits are ours to the last bit.
+
+Marian leaves its table out when it is saved, and makes it anew, with all sines before the cosines, where ours stand in
+turns. So a Marian model has the numbers of every word vector in that order, 0, 2, 4, …, 1, 3, 5, …, which is the same
+mathematics; its sums are rounded otherwise.
 
 Pegasus has one vocabulary. Where ours differ in size, the smaller one is filled up, and the new entries of the target
 get a logit of −10⁹.
@@ -96,9 +99,9 @@ def config_of(module: Transformer) -> dict[str, Any]:
 
 
 def weights_of(module: Transformer) -> dict[str, Tensor]:
-    """Our weights under the names of transformers, in its order of the numbers of a word vector."""
+    """Our weights under the names of transformers, in the order that its positions have (see above)."""
     config = module.config
-    order = _order(config.dim)
+    order = torch.arange(config.dim) if config.pre_norm else _sines_first(config.dim)
     size = max(config.source_vocabulary, config.target_vocabulary) if config.pre_norm else 0
     tables = {
         "encoder.embed_tokens": module.source.weight,
@@ -159,10 +162,10 @@ def _norm(name: str, norm: Any, order: Tensor) -> dict[str, Tensor]:
     return {f"{name}.weight": norm.weight[order], f"{name}.bias": norm.bias[order]}
 
 
-def _order(dim: int) -> Tensor:
+def _sines_first(dim: int) -> Tensor:
     """Even numbers, then odd ones: sines first, then cosines.
 
-    >>> _order(6).tolist()
+    >>> _sines_first(6).tolist()
     [0, 2, 4, 1, 3, 5]
     """
     return torch.arange(dim).view(-1, 2).t().flatten()

@@ -52,6 +52,7 @@ class SinkWeights(NamedTuple):
     align: Softmax
     mask: Mask | None
 
+    @torch.no_grad()
     def __call__(self, rows: Sequence[int] | None, heads: Sequence[int] | None) -> Tensor:
         """Weights of these rows and heads, without the sink."""
         return recompute_weights(*self, None, rows=rows, heads=heads)[..., 1:]

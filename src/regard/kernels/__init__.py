@@ -3,8 +3,15 @@
 Neither makes the tensor [q k a] of all pairs. Triton itself is imported at the first call.
 """
 
-from regard.kernels.additive import fused_additive
-from regard.kernels.blocked import blocked_additive, pays
+from regard.kernels.additive import fused_additive, fused_additive_with_weights
+from regard.kernels.blocked import blocked_additive, blocked_additive_with_weights, pays
 from regard.kernels.limits import reasons_against_triton
 
-__all__ = ["blocked_additive", "fused_additive", "pays", "reasons_against_triton"]
+__all__ = [
+    "blocked_additive",
+    "blocked_additive_with_weights",
+    "fused_additive",
+    "fused_additive_with_weights",
+    "pays",
+    "reasons_against_triton",
+]

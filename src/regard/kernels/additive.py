@@ -13,7 +13,13 @@ from torch import Tensor
 
 from regard.base import ImplementationUnavailable
 from regard.kernels.blocked import check_inputs, sides
-from regard.kernels.derivatives import differentiable_again, plain_additive, refuse_transforms, visible_keys
+from regard.kernels.derivatives import (
+    differentiable_again,
+    plain_additive,
+    plain_additive_with_weights,
+    refuse_transforms,
+    visible_keys,
+)
 from regard.kernels.limits import EVERYWHERE, reasons_against_triton, width_limit
 
 
@@ -40,22 +46,66 @@ def fused_additive(
     no gradient: exp(e_ij − log_sum_i) are the weights. `dropout` acts on the weights, with noise from `seed` or else
     from torch's generator. All results repeat bit by bit.
     """
+    rules = lengths, causal, window, allowed, dropout, seed
+    context, log_sum, _ = _run("fused_additive", query, keys, values, v, *rules, with_weights=False)
+    return context, log_sum
+
+
+def fused_additive_with_weights(
+    query: Float[Tensor, "n q a"],
+    keys: Float[Tensor, "n k a"],
+    values: Float[Tensor, "n k d"],
+    v: Float[Tensor, " a"],
+    *,
+    lengths: Int[Tensor, " n"] | None = None,
+    causal: bool = False,
+    window: tuple[int, int] | None = None,
+    allowed: Bool[Tensor, "#n #q k"] | None = None,
+    dropout: float = 0.0,
+    seed: Int[Tensor, "1"] | None = None,
+) -> tuple[Float[Tensor, "n q d"], Float[Tensor, "n q k"]]:
+    """The context as `fused_additive` gives it, and the weights before dropout, in float32.
+
+    Both have gradients, which one backward pass makes together. For weights alone give values of width 0.
+    """
+    rules = lengths, causal, window, allowed, dropout, seed
+    name = "fused_additive_with_weights"
+    context, _, weights = _run(name, query, keys, values, v, *rules, with_weights=True)
+    return context, weights
+
+
+def _run(
+    name: str,
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    v: Tensor,
+    lengths: Tensor | None,
+    causal: bool,
+    window: tuple[int, int] | None,
+    allowed: Tensor | None,
+    dropout: float,
+    seed: Tensor | None,
+    *,
+    with_weights: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
     check_inputs(query, keys, values, v, lengths, allowed, dropout)
-    refuse_transforms("fused_additive")
+    refuse_transforms(name)
     reasons = reasons_against_triton(query.device, query, keys, values, widest=width_limit(query.shape[1]))
     if reasons:
         raise ImplementationUnavailable(
-            "fused_additive cannot run here: " + "; ".join(reasons), cure="use blocked_additive"
+            f"{name} cannot run here: " + "; ".join(reasons),
+            cure="use blocked_additive" + name[len("fused_additive") :],
         )
     before, after = (EVERYWHERE, EVERYWHERE) if window is None else sides(window)
     after = 0 if causal else after
     before, after = min(before, EVERYWHERE), min(after, EVERYWHERE)
     if dropout > 0.0 and seed is None:
         seed = torch.randint(1 << 62, (1,), device=query.device)
-    context, log_sum, _ = _forward(
-        query, keys, values, v, lengths, allowed, seed if dropout > 0.0 else None, before, after, float(dropout)
-    )
-    return context, log_sum
+    seed = seed if dropout > 0.0 else None
+    rules = lengths, allowed, seed, before, after, float(dropout)
+    context, log_sum, _, weights = _forward(query, keys, values, v, *rules, with_weights)
+    return context, log_sum, weights
 
 
 # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -73,16 +123,21 @@ def _forward(
     before: int,
     after: int,
     dropout: float,
-) -> tuple[Tensor, Tensor, Tensor]:
+    with_weights: bool = False,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     from regard.kernels import masks, single_query, tiled
 
-    if 0 in (*query.shape, *values.shape):
+    shape = (*query.shape[:2], keys.shape[1]) if with_weights else (0,)
+    weights = query.new_empty(shape, dtype=torch.float32)
+    if 0 in (*query.shape, *keys.shape) or (values.shape[2] == 0 and not with_weights):
         context = values.new_zeros(query.shape[0], query.shape[1], values.shape[2])
-        return context, query.new_full(query.shape[:2], -torch.inf, dtype=torch.float32), _no_sums(query)
+        log_sum = query.new_full(query.shape[:2], -torch.inf, dtype=torch.float32)
+        return context, log_sum, _no_sums(query), weights
     rules = masks.rules(query, keys, lengths, allowed, seed, before, after, dropout)
+    wanted = weights if with_weights else None
     if query.shape[1] == 1:
-        return single_query.forward(query, keys, values, v, rules)
-    return *tiled.forward(query, keys, values, v, rules), _no_sums(query)
+        return *single_query.forward(query, keys, values, v, rules, weights=wanted), weights
+    return *tiled.forward(query, keys, values, v, rules, weights=wanted), _no_sums(query), weights
 
 
 def _no_sums(query: Tensor) -> Tensor:
@@ -106,22 +161,25 @@ def _backward(
     before: int,
     after: int,
     dropout: float,
+    grad_weights: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     from regard.kernels import gradients, masks, single_query
 
-    if 0 in (*query.shape, *values.shape):
+    if 0 in (*query.shape, *keys.shape) or (values.shape[2] == 0 and grad_weights is None):
         return torch.zeros_like(query), torch.zeros_like(keys), torch.zeros_like(values), torch.zeros_like(v)
     rules = masks.rules(query, keys, lengths, allowed, seed, before, after, dropout)
     if query.shape[1] == 1:
-        return single_query.backward(grad, query, keys, values, v, context, sums, rules)
+        return single_query.backward(grad, query, keys, values, v, context, sums, rules, grad_weights=grad_weights)
     with torch.autocast(query.device.type, enabled=False):
-        return gradients.backward(grad, query, keys, values, v, log_sum, rules)
+        return gradients.backward(grad, query, keys, values, v, log_sum, rules, grad_weights=grad_weights)
 
 
 @_forward.register_fake
-def _(query, keys, values, v, *rest):  # type: ignore[no-untyped-def]
+def _(query, keys, values, v, lengths, allowed, seed, before, after, dropout, with_weights=False):  # type: ignore[no-untyped-def]
     context = values.new_empty(query.shape[0], query.shape[1], values.shape[2])
-    return context, query.new_empty(query.shape[:2], dtype=torch.float32), _no_sums(query)
+    shape = (*query.shape[:2], keys.shape[1]) if with_weights else (0,)
+    weights = query.new_empty(shape, dtype=torch.float32)
+    return context, query.new_empty(query.shape[:2], dtype=torch.float32), _no_sums(query), weights
 
 
 @_backward.register_fake
@@ -130,23 +188,26 @@ def _(grad, query, keys, values, v, *rest):  # type: ignore[no-untyped-def]
 
 
 def _remember(ctx, inputs, output):  # type: ignore[no-untyped-def]
-    query, keys, values, v, lengths, allowed, seed, *ctx.settings = inputs
-    context, log_sum, sums = output
+    query, keys, values, v, lengths, allowed, seed, *ctx.settings, with_weights = inputs
+    context, log_sum, sums, weights = output
     ctx.save_for_backward(query, keys, values, v, context, log_sum, sums, lengths, allowed, seed)
-    ctx.mark_non_differentiable(log_sum, sums)
+    ctx.mark_non_differentiable(log_sum, sums, *(() if with_weights else (weights,)))
     ctx.set_materialize_grads(False)  # no zeros for it
 
 
-def _differentiate(ctx, grad, *_):  # type: ignore[no-untyped-def]
-    if grad is None:
-        return (None,) * 10
+def _differentiate(ctx, grad, _log_sum, _sums, of_weights):  # type: ignore[no-untyped-def]
+    if grad is None and of_weights is None:
+        return (None,) * 11
+    query, keys, values, v, context, _, _, lengths, allowed, _ = ctx.saved_tensors
     if not torch.is_grad_enabled():
-        return *_backward(grad, *ctx.saved_tensors, *ctx.settings), *(None,) * 6
-    query, keys, values, v, _context, _log_sum, _sums, lengths, allowed, _seed = ctx.saved_tensors
+        grad = torch.zeros_like(context) if grad is None else grad
+        return *_backward(grad, *ctx.saved_tensors, *ctx.settings, of_weights), *(None,) * 7
     before, after, dropout = ctx.settings  # somebody wants a second derivative
-    plain = partial(plain_additive, seen=visible_keys(query, keys, lengths, allowed, before, after))
-    inputs = query, keys, values, v
-    return *differentiable_again(plain, inputs, ctx.needs_input_grad[:4], grad, dropout=dropout), *(None,) * 6
+    made = plain_additive if of_weights is None else plain_additive_with_weights
+    plain = partial(made, seen=visible_keys(query, keys, lengths, allowed, before, after))
+    inputs, needed = (query, keys, values, v), ctx.needs_input_grad[:4]
+    found = differentiable_again(plain, inputs, needed, grad, dropout=dropout, of_weights=of_weights)
+    return *found, *(None,) * 7
 
 
 _forward.register_autograd(_differentiate, setup_context=_remember)

@@ -25,7 +25,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.base import ConfigError, ShapeError
-from regard.kernels.derivatives import differentiable_again, plain_additive, refuse_transforms, visible_keys
+from regard.kernels.derivatives import (
+    differentiable_again,
+    plain_additive,
+    plain_additive_with_weights,
+    refuse_transforms,
+    visible_keys,
+)
 
 BLOCK = 1 << 21  # bytes of a block: a thread's share of the cache
 ROWS = 1 << 16  # scores [q k] that a thread holds at a time
@@ -255,8 +261,11 @@ def _forward(
     after: int | None,
     dropout: float,
     seed: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    with_weights: bool = False,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     plan = _Plan(query, keys, values, v, lengths, allowed, before, after, dropout, seed)
+    shape = (*query.shape[:2], keys.shape[1]) if with_weights else (0,)
+    all_weights = query.new_zeros(shape, dtype=plan.dtype)
     context = values.new_zeros(query.shape[0], query.shape[1], values.shape[2])
     log_sum = query.new_full(query.shape[:2], -math.inf, dtype=plan.dtype)
     peak, total = log_sum.clone(), torch.zeros_like(log_sum)  # the highest score of a row, Σ exp(score − peak)
@@ -275,6 +284,8 @@ def _forward(
                 weights = scores.sub_(top.masked_fill(top == -math.inf, 0.0)).exp_()
                 sums = weights.sum(-1, keepdim=True)
                 weights.div_(sums.masked_fill(sums == 0.0, 1.0))
+                if with_weights:
+                    all_weights[tile.sentences, tile.rows, tile.span] = weights
                 weights = weights if factors is None else weights.mul_(factors)
                 here = tile.sentences, tile.rows
                 peak[here], total[here] = top.squeeze(-1), sums.squeeze(-1)
@@ -282,7 +293,7 @@ def _forward(
                 context[here] = (weights @ content[:, tile.span]).to(context.dtype)
 
     plan.share(work)
-    return context, log_sum, peak, total
+    return context, log_sum, peak, total, all_weights
 
 
 @torch.library.custom_op("regard::blocked_additive_backward", mutates_args=())
@@ -301,6 +312,8 @@ def _backward(
     after: int | None,
     dropout: float,
     seed: Tensor | None,
+    all_weights: Tensor | None = None,
+    grad_weights: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     plan = _Plan(query, keys, values, v, lengths, allowed, before, after, dropout, seed)
     to_query, to_v = torch.zeros_like(query), torch.zeros_like(plan.v)
@@ -322,7 +335,13 @@ def _backward(
                 mean = (upstream * context[here]).sum(-1, keepdim=True)
                 rise = upstream @ content[:, tile.span].mT  # of the loss with each weight
                 share = total[here].masked_fill(total[here] == 0.0, 1.0).reciprocal_().unsqueeze(-1)
-                rise = (rise if factors is None else rise.mul_(factors)).sub_(mean).mul_(share)
+                rise = rise if factors is None else rise.mul_(factors)
+                if all_weights is not None and grad_weights is not None:  # what dropout does not touch
+                    given = all_weights[tile.sentences, tile.rows, tile.span]
+                    outer = grad_weights[tile.sentences, tile.rows, tile.span].to(plan.dtype)
+                    outer = outer.masked_fill(given == 0.0, 0.0)  # which may be infinite there
+                    mean, rise = mean + (given * outer).sum(-1, keepdim=True), rise.add_(outer)
+                rise.sub_(mean).mul_(share)
                 top = peak[here].unsqueeze(-1)
                 top = (top if forbidden is None else top.masked_fill(forbidden, math.inf)).expand_as(rise)
                 weights = torch.zeros_like(rise)  # times the total
@@ -355,10 +374,11 @@ def _backward(
 
 
 @_forward.register_fake
-def _(query, keys, values, v, lengths, allowed, before, after, dropout, seed):  # type: ignore[no-untyped-def]
+def _(query, keys, values, v, lengths, allowed, before, after, dropout, seed, with_weights=False):  # type: ignore[no-untyped-def]
     context = values.new_empty(query.shape[0], query.shape[1], values.shape[2])
     rows = query.new_empty(query.shape[:2], dtype=_wide(query, keys, values, v))
-    return context, rows, torch.empty_like(rows), torch.empty_like(rows)
+    weights = rows.new_empty((*query.shape[:2], keys.shape[1]) if with_weights else (0,))
+    return context, rows, torch.empty_like(rows), torch.empty_like(rows), weights
 
 
 @_backward.register_fake
@@ -367,21 +387,28 @@ def _(grad, context, peak, total, query, keys, values, v, *rest):  # type: ignor
 
 
 def _remember(ctx, inputs, output):  # type: ignore[no-untyped-def]
-    query, keys, values, v, lengths, allowed, *ctx.settings, seed = inputs
-    context, log_sum, peak, total = output
-    ctx.save_for_backward(context, peak, total, query, keys, values, v, lengths, allowed, seed)
-    ctx.mark_non_differentiable(log_sum, peak, total)
+    query, keys, values, v, lengths, allowed, *ctx.settings, seed, with_weights = inputs
+    context, log_sum, peak, total, weights = output
+    ctx.save_for_backward(context, peak, total, query, keys, values, v, lengths, allowed, seed, weights)
+    ctx.mark_non_differentiable(log_sum, peak, total, *(() if with_weights else (weights,)))
+    ctx.set_materialize_grads(False)  # none for rows of weights that nobody differentiates
 
 
-def _differentiate(ctx, grad, *_):  # type: ignore[no-untyped-def]
-    *tensors, seed = ctx.saved_tensors
+def _differentiate(ctx, grad, _log_sum, _peak, _total, of_weights):  # type: ignore[no-untyped-def]
+    *tensors, seed, weights = ctx.saved_tensors
+    context, _peak, _total, query, keys, values, v, lengths, allowed = tensors
+    if grad is None and of_weights is None:
+        return (None,) * 11
     if not torch.is_grad_enabled():
-        return *_backward(grad, *tensors, *ctx.settings, seed), *(None,) * 6
-    _context, _peak, _total, query, keys, values, v, lengths, allowed = tensors
+        grad = torch.zeros_like(context) if grad is None else grad
+        asked = () if of_weights is None else (weights, of_weights)
+        return *_backward(grad, *tensors, *ctx.settings, seed, *asked), *(None,) * 7
     before, after, dropout = ctx.settings  # somebody wants a second derivative
-    plain = partial(plain_additive, seen=visible_keys(query, keys, lengths, allowed, before, after))
-    inputs = query, keys, values, v
-    return *differentiable_again(plain, inputs, ctx.needs_input_grad[:4], grad, dropout=dropout), *(None,) * 6
+    made = plain_additive if of_weights is None else plain_additive_with_weights
+    plain = partial(made, seen=visible_keys(query, keys, lengths, allowed, before, after))
+    inputs, needed = (query, keys, values, v), ctx.needs_input_grad[:4]
+    found = differentiable_again(plain, inputs, needed, grad, dropout=dropout, of_weights=of_weights)
+    return *found, *(None,) * 7
 
 
 _forward.register_autograd(_differentiate, setup_context=_remember)
@@ -414,15 +441,63 @@ def blocked_additive(
     >>> blocked_additive(query, keys, torch.eye(3).unsqueeze(0), torch.tensor([1.0, -1.0]))
     (tensor([[[0.6132, 0.1659, 0.2208]]]), tensor([[1.3373]]))
     """
+    rules = lengths, causal, window, allowed, dropout, seed
+    context, log_sum, _ = _run("blocked_additive", query, keys, values, v, *rules, with_weights=False)
+    return context, log_sum
+
+
+def blocked_additive_with_weights(
+    query: Float[Tensor, "n q a"],
+    keys: Float[Tensor, "n k a"],
+    values: Float[Tensor, "n k d"],
+    v: Float[Tensor, " a"],
+    *,
+    lengths: Int[Tensor, " n"] | None = None,
+    causal: bool = False,
+    window: tuple[int, int] | None = None,
+    allowed: Bool[Tensor, "#n #q k"] | None = None,
+    dropout: float = 0.0,
+    seed: Int[Tensor, "1"] | None = None,
+) -> tuple[Float[Tensor, "n q d"], Float[Tensor, "n q k"]]:
+    """The context as `blocked_additive` gives it, and the weights before dropout, in float32 or better.
+
+    Both have gradients, which one backward pass makes together. For weights alone give values of width 0.
+
+    >>> query, keys = torch.tensor([[[0.5, 1.0]]]), torch.tensor([[[0.75, -1.0], [-0.25, -0.125], [0.0, -0.25]]])
+    >>> blocked_additive_with_weights(query, keys, keys[..., :0], torch.tensor([1.0, -1.0]))[1]
+    tensor([[[0.6132, 0.1659, 0.2208]]])
+    """
+    rules = lengths, causal, window, allowed, dropout, seed
+    name = "blocked_additive_with_weights"
+    context, _, weights = _run(name, query, keys, values, v, *rules, with_weights=True)
+    return context, weights
+
+
+def _run(
+    name: str,
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    v: Tensor,
+    lengths: Tensor | None,
+    causal: bool,
+    window: tuple[int, int] | None,
+    allowed: Tensor | None,
+    dropout: float,
+    seed: Tensor | None,
+    *,
+    with_weights: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
     check_inputs(query, keys, values, v, lengths, allowed, dropout)
-    refuse_transforms("blocked_additive")
+    refuse_transforms(name)
     before, after = (None, None) if window is None else sides(window)
     after = 0 if causal else after
     if dropout > 0.0 and seed is None:
         seed = torch.randint(1 << 62, (1,))
     seed = seed if dropout > 0.0 else None
-    context, log_sum, *_ = _forward(query, keys, values, v, lengths, allowed, before, after, dropout, seed)
-    return context, log_sum
+    rules = lengths, allowed, before, after, dropout, seed
+    context, log_sum, _, _, weights = _forward(query, keys, values, v, *rules, with_weights)
+    return context, log_sum, weights
 
 
 def pays(n: int, q: int, k: int, a: int) -> bool:

@@ -45,10 +45,20 @@ def refuse_transforms(name: str) -> None:
 
 
 def differentiable_again(
-    attention: Callable[..., Tensor], inputs: Sequence[Tensor], needed: Sequence[bool], grad: Tensor, *, dropout: float
+    attention: Callable[..., Tensor],
+    inputs: Sequence[Tensor],
+    needed: Sequence[bool],
+    grad: Tensor | None,
+    *,
+    dropout: float,
+    of_weights: Tensor | None = None,
 ) -> list[Tensor | None]:
-    """The gradients of `attention(*inputs)`, where `needed`, by operations that can be differentiated once more."""
-    if dropout > 0.0:
+    """The gradients of `attention(*inputs)`, where `needed`, by operations that can be differentiated once more.
+
+    With `of_weights` there is a gradient of the weights too: then `attention` gives both, context and weights. Dropout
+    does not act on the weights, so it matters for a gradient of the context alone.
+    """
+    if dropout > 0.0 and grad is not None:
         raise RegardError(
             "a second derivative through fused attention with dropout is not there: its noise cannot be drawn again",
             cure="use impl='reference', or no dropout",
@@ -57,8 +67,13 @@ def differentiable_again(
     with torch.enable_grad():
         aliases = [x.view_as(x) for x in inputs]  # one tensor may be given twice, and has a gradient at each place
         wanted = [alias for alias, need in zip(aliases, needed, strict=True) if need]
-        context = attention(*aliases)
-    gradients = iter(torch.autograd.grad(context, wanted, grad, create_graph=graph, allow_unused=True))
+        made = attention(*aliases)
+    pairs = [(made, grad)] if isinstance(made, Tensor) else zip(made, (grad, of_weights), strict=True)
+    asked = [(x, g) for x, g in pairs if g is not None and x.requires_grad]
+    if not asked:
+        return [None for _ in needed]
+    outputs, outer = zip(*asked, strict=True)
+    gradients = iter(torch.autograd.grad(outputs, wanted, outer, create_graph=graph, allow_unused=True))
     return [next(gradients) if need else None for need in needed]
 
 
@@ -153,6 +168,13 @@ def is_readable(x: Tensor) -> bool:
 
 def plain_additive(query: Tensor, keys: Tensor, values: Tensor, v: Tensor, *, seen: Tensor | None) -> Tensor:
     """The context [n q d] of Σ_a v_a tanh(q_ia + k_ja), over the keys that are `seen` [n q k]."""
+    return plain_additive_with_weights(query, keys, values, v, seen=seen)[0]
+
+
+def plain_additive_with_weights(
+    query: Tensor, keys: Tensor, values: Tensor, v: Tensor, *, seen: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """The same, and the weights [n q k] in float32 or better."""
     query, keys, v = _wide(query, keys, v)
     with without_autocast(query.device):
         scores = torch.tanh(query.unsqueeze(-2) + keys.unsqueeze(-3)) @ v
@@ -180,7 +202,7 @@ def plain_dot(
         seen = every.tril(num_keys - num_queries)
     with without_autocast(query.device):
         scores = query @ keys.mT * scale
-        return _mixed(scores if bias is None else scores + bias, values, seen)
+        return _mixed(scores if bias is None else scores + bias, values, seen)[0]
 
 
 def visible_keys(
@@ -229,13 +251,14 @@ def by_key(by_distance: Float[Tensor, "*b q w"], num_keys: int) -> Float[Tensor,
     return by_distance.gather(-1, column.clamp(max=width - 1).expand(*by_distance.shape[:-1], num_keys))
 
 
-def _mixed(scores: Tensor, values: Tensor, seen: Tensor | None) -> Tensor:
+def _mixed(scores: Tensor, values: Tensor, seen: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Context and weights."""
     if seen is not None:
         scores = scores.masked_fill(~seen, torch.finfo(scores.dtype).min)
     weights = scores.softmax(-1)
     weights = weights if seen is None else weights.masked_fill(~seen, 0.0)
-    weights, content = _wide(weights, values)
-    return (weights @ content).to(values.dtype)
+    wide, content = _wide(weights, values)
+    return (wide @ content).to(values.dtype), weights
 
 
 def _wide(*tensors: Tensor) -> list[Tensor]:

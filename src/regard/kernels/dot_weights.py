@@ -95,10 +95,11 @@ def dot_weights(
     causal: bool = False,
     window: tuple[int, int] | None = None,
     allowed: Bool[Tensor, "#n #q k"] | None = None,
+    dtype: torch.dtype | None = None,
 ) -> Float[Tensor, "n r k"]:
     """The weights softmax_j(scale · q_i·k_j) of the queries numbered `rows`, or of all; masks as in `fused_additive`.
 
-    In the dtype of the query, from sums in float32; a query that sees no key has weights 0. No gradient.
+    In `dtype` or that of the query, from sums in float32; a query that sees no key has weights 0. No gradient.
     """
     refuse_transforms("dot_weights")
     before, after = (EVERYWHERE, EVERYWHERE) if window is None else (min(side, EVERYWHERE) for side in window)
@@ -108,11 +109,11 @@ def dot_weights(
     (n, q, a), k = query.shape, keys.shape[1]
     count = q if rows is None else len(rows)
     if 0 in (n, count, k):
-        return query.new_zeros(n, count, k)
+        return query.new_zeros(n, count, k, dtype=dtype)
     tiles = -(-count // min(BLOCK_Q, power_of_two(count, 16)))
     splits = max(1, min(64, -(-k // BLOCK_K), PROGRAMS // (n * tiles)))
     sums = torch.empty(splits, n, count, dtype=torch.float32, device=query.device)
-    weights = query.new_empty(n, count, k)
+    weights = query.new_empty(n, count, k, dtype=dtype)
     with on(query):
         for is_first in (True, False):
             _launch(query, keys, rows, sums, weights, around, scale, (count, q, k, a, tiles, splits, n), is_first)

@@ -23,7 +23,8 @@ from torch import Tensor
 from regard.kernels.arithmetic import dot, precise_exp, reciprocal, signed_falling, signed_tanh, within
 from regard.kernels.dropout import kept
 from regard.kernels.launch import INTERPRETED, contiguous_rows, jit, on, power_of_two, tl
-from regard.kernels.masks import Rules, flags, mask_strides, pointers, visible
+from regard.kernels.masks import Rules, flags, mask_strides, pointers
+from regard.kernels.tile_weights import tile_weights
 from regard.kernels.tiled import Blocks, blocks, chunks, four, score_tiles
 
 PAIR_BITS = tl.constexpr(120.0)  # of the product of two factors
@@ -69,33 +70,18 @@ def _span(
 
 
 @jit
-def _weights(
-    scores, log_sum, allowed, item, tile, column, length, stride_an, stride_a, stride_sn,
-    num_queries, shift, before, after, step_item, step_row,
-    has_window: tl.constexpr, has_allowed: tl.constexpr, block_q: tl.constexpr, block_k: tl.constexpr,
-):  # fmt: skip
-    """The weights of one tile, and which of them are seen."""
-    rows, columns = tile * block_q + tl.arange(0, block_q), column * block_k + tl.arange(0, block_k)
-    seen = visible(
-        allowed + item * stride_an, stride_a, rows, columns, shift, num_queries, length,
-        before, after, has_window, has_allowed,
-    )  # fmt: skip
-    score = tl.load(scores + item * step_item + rows[:, None] * step_row + columns[None, :], mask=seen, other=0.0)
-    logarithm = tl.load(log_sum + item * stride_sn + rows, mask=rows < num_queries, other=0.0)
-    base = tl.where(logarithm == -float("inf"), 0.0, logarithm)
-    return tl.where(seen, precise_exp(score - base[:, None]), 0.0), seen
-
-
-@jit
 def _means(
-    scores, values, log_sum, grad_context, grad_scores, means, lengths, allowed, seed,
-    stride_vn, stride_v, stride_on, depth, stride_an, stride_a, stride_sn,
+    scores, values, log_sum, grad_context, grad_weights, grad_scores, means, lengths, allowed, seed,
+    stride_vn, stride_v, stride_on, depth, stride_wn, stride_w, stride_an, stride_a, stride_sn,
     num_queries, num_keys, shift, first_item, first_row, before, after, dropout, step_item, step_row,
     tiles_q, tiles_k, splits, items,
     has_lengths: tl.constexpr, has_window: tl.constexpr, has_allowed: tl.constexpr, has_dropout: tl.constexpr,
-    block_q: tl.constexpr, block_k: tl.constexpr, block_depth: tl.constexpr,
+    has_grad_weights: tl.constexpr, block_q: tl.constexpr, block_k: tl.constexpr, block_depth: tl.constexpr,
 ):  # fmt: skip
     """∂w_ij of a tile of queries, along all j or one part of them, and the sums Σ_j w_ij ∂w_ij and Σ_j w_ij.
+
+    ∂w_ij comes from the context, by way of the values, and where weights were asked for also from outside; dropout
+    stands between weights and context alone.
 
     The first sum is the product of the context and its gradient, too, and the second is one. But what is off by
     rounding moves all of a row the same way; only with the sums of the very numbers of `_pairs` do its gradients sum to
@@ -109,7 +95,7 @@ def _means(
     length, first, end = _span(lengths, item, tile, num_queries, num_keys, shift, before, after, has_lengths, block_q)
     first = tl.maximum(tl.maximum(first, 0) // block_k, split * tiles_k // splits)
     for column in range(first, tl.minimum(tl.cdiv(end, block_k), (split + 1) * tiles_k // splits)):
-        weights, seen = _weights(
+        weights, seen = tile_weights(
             scores, log_sum, allowed, item, tile, column, length, stride_an, stride_a, stride_sn,
             num_queries, shift, before, after, step_item, step_row, has_window, has_allowed, block_q, block_k,
         )  # fmt: skip
@@ -129,6 +115,10 @@ def _means(
         if has_dropout:
             keep = kept(seed, item + first_item, rows + first_row, columns, dropout)
             grads = tl.where(keep, grads / (1.0 - dropout), 0.0)
+        if has_grad_weights:
+            place = item * stride_wn + rows[:, None].to(tl.int64) * stride_w + columns[None, :]
+            outer = tl.load(grad_weights + place, mask=seen, other=0.0)
+            grads += tl.where(weights == 0.0, 0.0, outer)  # which may be infinite there
         place = item * padded_q * padded_k + rows[:, None] * padded_k + columns[None, :]
         tl.store(grad_scores + place, grads, mask=seen)
         products += tl.sum(weights * grads, 1)
@@ -155,7 +145,7 @@ def _pairs(
     length = tl.where(
         (column * block_k < end) & (column * block_k + block_k > first), length, 0
     )  # scores may be missing
-    weights, seen = _weights(
+    weights, seen = tile_weights(
         scores, log_sum, allowed, item, tile, column, length, stride_an, stride_a, stride_sn,
         num_queries, shift, before, after, step_item, step_row, has_window, has_allowed, block_q, block_k,
     )  # fmt: skip
@@ -263,15 +253,18 @@ def backward(
     log_sum: Tensor,
     rules: Rules,
     tiles: Blocks | None = None,
+    *,
+    grad_weights: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The gradients of query, keys, values and v, from that of the context."""
+    """The gradients of query, keys, values and v, from that of the context and, where there is one, of the weights."""
     (n, q, a), (k, d) = query.shape, values.shape[1:]
     tiles = tiles or blocks(q, k, a, d)
     query, keys, values, v = contiguous_rows(query), contiguous_rows(keys), contiguous_rows(values), v.contiguous()
     grad = grad.contiguous()
+    grad_weights = None if grad_weights is None else contiguous_rows(grad_weights)
     all_chunks = list(chunks(n, q, k, tiles, tiles.backward_chunk))
     if len(all_chunks) == 1:
-        grads = _backward_chunk(grad, query, keys, values, v, log_sum, rules, (k - q, 0, 0), tiles)
+        grads = _backward_chunk(grad, query, keys, values, v, log_sum, rules, (k - q, 0, 0), tiles, grad_weights)
         of_query, of_keys, of_values, of_v = (
             g.to(x.dtype) for g, x in zip(grads, (query, keys, values, v), strict=True)
         )
@@ -283,7 +276,7 @@ def backward(
         some, rows = chunk.items, chunk.rows
         of_query, of_keys, of_values, of_v = _backward_chunk(
             grad[some, rows], query[some, rows], keys[some], values[some], v, log_sum[some, rows],
-            rules.of(chunk), chunk.at(q, k), tiles,
+            rules.of(chunk), chunk.at(q, k), tiles, None if grad_weights is None else grad_weights[some, rows],
         )  # fmt: skip
         grad_query[some, rows] = of_query
         grad_v += of_v
@@ -304,6 +297,7 @@ def _backward_chunk(
     rules: Rules,
     place: tuple[int, int, int],
     tiles: Blocks,
+    grad_weights: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of one chunk of rows, in float32; those of keys and values are to be added over chunks."""
     (n, q, _), (k, d), (shift, item, row) = query.shape, values.shape[1:], place
@@ -321,11 +315,12 @@ def _backward_chunk(
     )  # fmt: skip
     built = {**flags(rules), "num_stages": 1}
     mean_tiles = rows // tiles.mean_queries, columns // tiles.mean_keys
-    masked = pointers(rules, query)
+    masked, outer = pointers(rules, query), scores if grad_weights is None else grad_weights
     with on(query):
         _means[(mean_tiles[0] * splits * n,)](
-            scores, values, log_sum, grad, grad_scores, means, *masked, *values.stride()[:2], grad.stride(0), d,
-            *shared_arguments, *mean_tiles, splits, n, **built, block_q=tiles.mean_queries, block_k=tiles.mean_keys,
+            scores, values, log_sum, grad, outer, grad_scores, means, *masked, *values.stride()[:2], grad.stride(0), d,
+            *outer.stride()[:2], *shared_arguments, *mean_tiles, splits, n,
+            **built, has_grad_weights=grad_weights is not None, block_q=tiles.mean_queries, block_k=tiles.mean_keys,
             block_depth=min(64, power_of_two(d, 16)), num_warps=tiles.mean_warps,
         )  # fmt: skip
         _pairs[(theirs.tiles * mine.tiles * n,)](

@@ -39,14 +39,14 @@ def _scores(query, key, weight, scale, is_dot: tl.constexpr):
 
 @jit
 def _forward(
-    query, keys, values, v, context, log_sum, sums, lengths, allowed, seed,
+    query, keys, values, v, context, log_sum, sums, all_scores, lengths, allowed, seed,
     stride_qn, stride_kn, stride_k, stride_vn, stride_v, stride_an, stride_a,
     num_keys, features, depth, scale, before, after, dropout,
     has_lengths: tl.constexpr, has_window: tl.constexpr, has_allowed: tl.constexpr, has_dropout: tl.constexpr,
-    is_dot: tl.constexpr, unit: tl.constexpr,
+    is_dot: tl.constexpr, with_scores: tl.constexpr, unit: tl.constexpr,
     block: tl.constexpr, padded_features: tl.constexpr, padded_depth: tl.constexpr,
 ):  # fmt: skip
-    """The context of one query."""
+    """The context of one query; and its scores, −∞ where it sees nothing in a tile that it looks at."""
     item = tl.program_id(0).to(tl.int64)
     features, depth, stride_qn = features * unit, depth * unit, stride_qn * unit  # so that loads can be wide
     stride_kn, stride_k, stride_vn, stride_v = stride_kn * unit, stride_k * unit, stride_vn * unit, stride_v * unit
@@ -75,6 +75,8 @@ def _forward(
         )  # fmt: skip
         seen = tl.reshape(seen, [block])
         scores = tl.where(seen, scores, -float("inf"))
+        if with_scores:
+            tl.store(all_scores + item * num_keys + columns, scores, mask=columns < num_keys)
         higher = tl.maximum(highest, tl.max(scores, 0))
         base = tl.where(higher == -float("inf"), 0.0, higher)
         shrink = tl.exp(highest - base)
@@ -95,9 +97,10 @@ def _forward(
 
 @jit
 def _backward_tile(
-    q, keys, values, weight, grad, base, item, tile, length, allowed, seed, stride_k, stride_v, stride_a,
+    q, keys, values, weight, grad, grad_weights, base, item, tile, length, allowed, seed, stride_k, stride_v, stride_a,
     num_keys, features, depth, scale, before, after, dropout,
     has_window: tl.constexpr, has_allowed: tl.constexpr, has_dropout: tl.constexpr, is_dot: tl.constexpr,
+    has_grad_weights: tl.constexpr,
     block: tl.constexpr, padded_features: tl.constexpr, padded_depth: tl.constexpr,
 ):  # fmt: skip
     """Of a tile of keys: the second of `_scores`, weights but for their sum, after dropout too, and their gradients."""
@@ -118,16 +121,20 @@ def _backward_tile(
         keep = tl.reshape(kept(seed, item, row, columns, dropout), [block])
         grads = tl.where(keep, grads / (1.0 - dropout), 0.0)
         taken = tl.where(keep, weights / (1.0 - dropout), 0.0)
+    if has_grad_weights:  # dropout stands between weights and context alone
+        outer = tl.load(grad_weights + columns, mask=columns < num_keys, other=0.0)
+        grads += tl.where(weights == 0.0, 0.0, outer)  # which may be infinite there
     return side, weights, taken, grads
 
 
 @jit
 def _backward(
-    query, keys, values, v, context, sums, grad_context, grad_query, grad_keys, grad_values, grad_v,
-    lengths, allowed, seed, stride_gn, stride_qn, stride_kn, stride_k, stride_vn, stride_v, stride_an, stride_a,
+    query, keys, values, v, context, sums, grad_context, grad_weights, grad_query, grad_keys, grad_values, grad_v,
+    lengths, allowed, seed,
+    stride_gn, stride_wn, stride_qn, stride_kn, stride_k, stride_vn, stride_v, stride_an, stride_a,
     num_keys, features, depth, scale, before, after, dropout,
     has_lengths: tl.constexpr, has_window: tl.constexpr, has_allowed: tl.constexpr, has_dropout: tl.constexpr,
-    is_dot: tl.constexpr, is_step: tl.constexpr, unit: tl.constexpr,
+    is_dot: tl.constexpr, is_step: tl.constexpr, has_grad_weights: tl.constexpr, unit: tl.constexpr,
     block: tl.constexpr, padded_features: tl.constexpr, padded_depth: tl.constexpr,
 ):  # fmt: skip
     """All gradients of one batch item; that of v is to be added over items.
@@ -146,6 +153,7 @@ def _backward(
         weight = tl.load(v + at, mask=at < features, other=0.0).to(tl.float32)
     grad = tl.load(grad_context + item * stride_gn * unit + deep, mask=deep < depth, other=0.0).to(tl.float32)
     keys, values, allowed = keys + item * stride_kn, values + item * stride_vn, allowed + item * stride_an
+    grad_weights += item * stride_wn
     highest, total = tl.load(sums + 2 * item), tl.load(sums + 2 * item + 1)
     base = tl.where(total > 0.0, highest, 0.0)
     length = num_keys
@@ -157,9 +165,10 @@ def _backward(
         products, totals = tl.zeros([block], tl.float32), tl.zeros([block], tl.float32)
         for tile in range(tl.cdiv(length, block)):
             _, weights, _, grads = _backward_tile(
-                q, keys, values, weight, grad, base, item, tile, length, allowed, seed, stride_k, stride_v, stride_a,
+                q, keys, values, weight, grad, grad_weights, base, item, tile, length, allowed, seed,
+                stride_k, stride_v, stride_a,
                 num_keys, features, depth, scale, before, after, dropout,
-                has_window, has_allowed, has_dropout, is_dot, block, padded_features, padded_depth,
+                has_window, has_allowed, has_dropout, is_dot, has_grad_weights, block, padded_features, padded_depth,
             )  # fmt: skip
             products += weights * grads
             totals += weights
@@ -170,9 +179,10 @@ def _backward(
     total_v = tl.zeros([padded_features], tl.float32)
     for tile in range(tl.cdiv(num_keys, block)):
         side, weights, taken, grads = _backward_tile(
-            q, keys, values, weight, grad, base, item, tile, length, allowed, seed, stride_k, stride_v, stride_a,
+            q, keys, values, weight, grad, grad_weights, base, item, tile, length, allowed, seed,
+            stride_k, stride_v, stride_a,
             num_keys, features, depth, scale, before, after, dropout,
-            has_window, has_allowed, has_dropout, is_dot, block, padded_features, padded_depth,
+            has_window, has_allowed, has_dropout, is_dot, has_grad_weights, block, padded_features, padded_depth,
         )  # fmt: skip
         columns = tile * block + tl.arange(0, block)
         grads = (share * weights) * (grads - mean)
@@ -212,10 +222,12 @@ def forward(
     block: int | None = None,
     *,
     scale: float = 1.0,
+    weights: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The contexts [n 1 d], the logarithms of the sums [n 1], and the highest scores and the sums [n 2].
 
-    Without v, the score is scale · q·k. A logarithm has lost a digit or two of its sum, which `backward` wants.
+    Without v, the score is scale · q·k. A logarithm has lost a digit or two of its sum, which `backward` wants. Fills
+    `weights` [n 1 k] of float32, contiguous, if it is given.
     """
     (n, _, a), (k, d) = query.shape, values.shape[1:]
     query, keys, values = contiguous_rows(query), contiguous_rows(keys), contiguous_rows(values)
@@ -223,13 +235,20 @@ def forward(
     unit = math.gcd(8, a, d, *strides)
     context = values.new_empty(n, 1, d)
     log_sum, sums = (torch.empty(n, width, dtype=torch.float32, device=values.device) for width in (1, 2))
+    if weights is not None:
+        weights.fill_(-torch.inf)  # not every tile is looked at
     with on(query):
         _forward[(n,)](
             query, keys, values, query if v is None else v.contiguous(), context, log_sum, sums,
-            *pointers(rules, query), *(stride // unit for stride in strides), *mask_strides(rules),
+            sums if weights is None else weights, *pointers(rules, query),
+            *(stride // unit for stride in strides), *mask_strides(rules),
             k, a // unit, d // unit, float(scale), rules.before, rules.after, rules.dropout,
-            **flags(rules), is_dot=v is None, unit=unit, **_sizes(a, d, block, most_warps=16),
+            **flags(rules), is_dot=v is None, with_scores=weights is not None, unit=unit,
+            **_sizes(a, d, block, most_warps=16),
         )  # fmt: skip
+    if weights is not None:  # which has the scores
+        highest, total = sums[:, None, :1].clamp(min=-1e30), sums[:, None, 1:].clamp(min=1.0)  # −∞ and 0: an empty row
+        weights.sub_(highest).exp_().div_(total)
     return context, log_sum, sums
 
 
@@ -245,13 +264,18 @@ def backward(
     block: int | None = None,
     *,
     scale: float = 1.0,
+    grad_weights: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The gradients of query, keys, values and v (zeros, where there is none), from that of the context."""
+    """The gradients of query, keys, values and v (zeros, where there is none), from that of the context.
+
+    `grad_weights` [n 1 k] is that of the weights, where there is one.
+    """
     (n, _, a), (k, d) = query.shape, values.shape[1:]
     grad_query, grad_keys, grad_values = query.new_empty(n, 1, a), keys.new_empty(n, k, a), values.new_empty(n, k, d)
     grad_v = query if v is None else torch.empty(n, a, dtype=torch.float32, device=v.device)
     places = (grad_query, grad_keys, grad_values, grad_v)
-    _launch_backward(places, grad, query, keys, values, v, context, sums, rules, block, scale, is_step=False)
+    given = grad, query, keys, values, v, context, sums, rules, block, scale
+    _launch_backward(places, *given, is_step=False, grad_weights=grad_weights)
     return grad_query, grad_keys, grad_values, query.new_zeros(0) if v is None else grad_v.sum(0).to(v.dtype)
 
 
@@ -269,19 +293,21 @@ def _launch_backward(
     scale: float,
     *,
     is_step: bool,
+    grad_weights: Tensor | None = None,
 ) -> None:
     (n, _, a), (k, d) = query.shape, values.shape[1:]
     query, keys, values = contiguous_rows(query), contiguous_rows(keys), contiguous_rows(values)
     grad = contiguous_rows(grad)
     strides = (grad.stride(0), query.stride(0), *keys.stride()[:2], *values.stride()[:2])
-    unit = math.gcd(8, a, d, *strides)
+    unit, outer = math.gcd(8, a, d, *strides), sums if grad_weights is None else contiguous_rows(grad_weights)
     with on(query):
         _backward[(n,)](
             query, keys, values, query if v is None else v.contiguous(),
-            context.contiguous(), sums, grad, *places,
-            *pointers(rules, query), *(stride // unit for stride in strides), *mask_strides(rules),
+            context.contiguous(), sums, grad, outer, *places, *pointers(rules, query),
+            strides[0] // unit, outer.stride(0), *(stride // unit for stride in strides[1:]), *mask_strides(rules),
             k, a // unit, d // unit, float(scale), rules.before, rules.after, rules.dropout,
-            **flags(rules), is_dot=v is None, is_step=is_step, unit=unit, **_sizes(a, d, block, most_warps=8),
+            **flags(rules), is_dot=v is None, is_step=is_step, has_grad_weights=grad_weights is not None, unit=unit,
+            **_sizes(a, d, block, most_warps=8),
         )  # fmt: skip
 
 

@@ -32,6 +32,7 @@ from regard.kernels.arithmetic import at_most, dot, precise_exp, reciprocal, sig
 from regard.kernels.dropout import kept
 from regard.kernels.launch import INTERPRETED, contiguous_rows, jit, on, power_of_two, tl
 from regard.kernels.masks import Chunk, Rules, flags, mask_strides, pointers, visible
+from regard.kernels.tile_weights import write_weights
 
 LIMIT = tl.constexpr(34.0)  # |q| and |k| of the ways without exponentials: E, F and c·E are normal float32 numbers
 FAR = tl.constexpr(1e9)  # the peak of a tile that has an argument beyond the limit
@@ -331,22 +332,30 @@ def blocks(num_queries: int, num_keys: int, features: int, depth: int) -> Blocks
 
 
 def forward(
-    query: Tensor, keys: Tensor, values: Tensor, v: Tensor, rules: Rules, tiles: Blocks | None = None
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    v: Tensor,
+    rules: Rules,
+    tiles: Blocks | None = None,
+    *,
+    weights: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The contexts [n q d] and the logarithms of the sums [n q]."""
+    """The contexts [n q d] and the logarithms of the sums [n q]; fills `weights` [n q k] of float32, if it is given."""
     (n, q, a), (k, d) = query.shape, values.shape[1:]
     tiles = tiles or blocks(q, k, a, d)
     query, keys, values, v = contiguous_rows(query), contiguous_rows(keys), contiguous_rows(values), v.contiguous()
     all_chunks = list(chunks(n, q, k, tiles, tiles.chunk))
     if len(all_chunks) == 1:
-        return _forward_chunk(query, keys, values, v, rules, (k - q, 0, 0), tiles)
+        return _forward_chunk(query, keys, values, v, rules, (k - q, 0, 0), tiles, weights)
     context = values.new_empty(n, q, d)
     log_sum = torch.empty(n, q, dtype=torch.float32, device=values.device)
     for chunk in all_chunks:
         items, rows = chunk.items, chunk.rows
         context[items, rows], log_sum[items, rows] = _forward_chunk(
-            query[items, rows], keys[items], values[items], v, rules.of(chunk), chunk.at(q, k), tiles
-        )
+            query[items, rows], keys[items], values[items], v, rules.of(chunk), chunk.at(q, k), tiles,
+            None if weights is None else weights[items, rows],
+        )  # fmt: skip
     return context, log_sum
 
 
@@ -358,6 +367,7 @@ def _forward_chunk(
     rules: Rules,
     place: tuple[int, int, int],
     tiles: Blocks,
+    weights: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     (n, q, _), (k, d), (shift, item, row) = query.shape, values.shape[1:], place
     scores, facts = score_tiles(query, keys, v, rules, shift, tiles, for_gradients=False)
@@ -375,9 +385,11 @@ def _forward_chunk(
             **flags(rules), block_q=tiles.mix_queries, block_k=tiles.mix_keys, padded_depth=power_of_two(d, 16),
             num_warps=tiles.mix_warps, num_stages=tiles.mix_stages,
         )  # fmt: skip
+    total_log_sum = log_sum[0] if splits == 1 else log_sum.logsumexp(0)
+    if weights is not None:
+        write_weights(scores, total_log_sum, weights, rules, shift)
     if splits == 1:
-        return context[0], log_sum[0]
-    total_log_sum = log_sum.logsumexp(0)
+        return context[0], total_log_sum
     shares = (log_sum - total_log_sum.masked_fill(total_log_sum == -torch.inf, 0.0)).exp().unsqueeze(-1)
     return (shares * context).sum(0).to(values.dtype), total_log_sum
 

@@ -15,7 +15,7 @@ self-attention reads a small picture for super-resolution; a class is an embeddi
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -144,6 +144,7 @@ class ImageTransformer(nn.Module):
     """How likely each value of each place of a picture is, given the places before it; and pictures drawn from that."""
 
     attention_layers = "layers.*.inner.inner"
+    shards: ClassVar[dict[str, tuple[str, ...]]] = {"encoder.*": (), "layers.*": (), "layers.*.cross": ("prepare",)}
     order: Tensor
     back: Tensor
     first_ids: Tensor

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -86,6 +86,7 @@ class Transformer(Translator):
     self_attention_layers = "encoder.*.inner"
     target_self_layers = "decoder.*.inner"
     can_choose_head = True
+    shards: ClassVar[dict[str, tuple[str, ...]]] = {"encoder.*": (), "decoder.*": (), "decoder.*.cross": ("prepare",)}
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()

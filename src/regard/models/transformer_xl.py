@@ -13,7 +13,7 @@ R_{i−j} is the sinusoid of the distance, so a cell means the same wherever seg
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -133,6 +133,7 @@ class TransformerXL(LanguageModel):
     """
 
     self_attention_layers = "layers.*.inner"
+    shards: ClassVar[dict[str, tuple[str, ...]]] = {"layers.*": ()}  # whose weights a sharded training borrows
     zeroes_words = False  # each LayerNorm on top of zeros makes gradients 300 times as large
 
     def __init__(self, config: TransformerXLConfig) -> None:

@@ -1,7 +1,8 @@
 """What a training costs: time on a CPU and on a GPU, memory, and the files that it needs.
 
 `costs.json` holds seconds of an update with one thread, and memory, which `tools/measure_costs.py` has measured. Times
-on a CPU are estimated from them, and marked by ≈; those on a GPU are of trainings that were run, from the ledger.
+on a CPU are estimated from them, and marked by ≈; those on a GPU are of trainings that were run, from the ledger. What
+an estimate rests on beside that is its remark.
 """
 
 from functools import cache
@@ -24,6 +25,7 @@ class Cost(NamedTuple):
     gpu: str  # its name
     megabytes: int | None  # of memory, on the CPU
     data: str  # where its data come from
+    remark: str = ""  # what else the estimate rests on
 
     @property
     def cpu_text(self) -> str:
@@ -45,6 +47,7 @@ class Cost(NamedTuple):
         known = []
         if self.seconds is not None:
             known.append(f"{self.cpu_text} on a CPU with one thread, {self.memory_text} of memory")
+            known[-1] += f" ({self.remark})" if self.remark else ""
         if self.gpu_minutes is not None:
             known.append(f"{self.gpu_text} on one {self.gpu}")
         return f"{'; '.join(known) or 'its time was not measured'}; its data are {self.data}"
@@ -53,15 +56,37 @@ class Cost(NamedTuple):
 def cost(recipe: Recipe) -> Cost:
     """What a recipe of the menu costs, with as many updates as it has now."""
     measured, run = _measured().get(recipe.name), entry(recipe.name)
-    seconds = None if measured is None else measured["prepare"] + recipe.train.steps * measured["step"]
-    limit = recipe.train.seconds
-    if seconds is not None and measured is not None and limit is not None:
-        seconds = min(seconds, measured["prepare"] + limit)
     gpu, minutes = "", None
     if run is not None and run["runs"][0]["environment"].get("gpu"):
         each = [one["minutes_of_training"] for one in run["runs"]]
         gpu, minutes = run["runs"][0]["environment"]["gpu"], sum(each) / len(each)
-    return Cost(seconds, minutes, gpu, None if measured is None else measured["memory"], _data(recipe))
+    if measured is None:
+        return Cost(None, minutes, gpu, None, _data(recipe), "not measured")
+    seconds, remark = _estimate(recipe, measured, run)
+    return Cost(seconds, minutes, gpu, measured["memory"], _data(recipe), remark)
+
+
+def _estimate(recipe: Recipe, measured: dict[str, Any], run: dict[str, Any] | None) -> tuple[float, str]:
+    """Seconds of a processor, and what they rest on beside a measured update of the whole batch."""
+    train = recipe.train
+    steps, remarks = train.steps, list[str]()
+    if train.patience is not None and run is not None:
+        taken = round(sum(one["steps"] for one in run["runs"]) / len(run["runs"]))
+        if taken < steps:
+            steps = taken
+            remarks.append(f"{steps:,} updates, as many as it took")
+    evaluations = steps // train.evaluate_every * measured.get("evaluation", 0.0)
+    updates = steps * measured["step"] + evaluations
+    if "evaluation" in measured:
+        remarks.append("with its evaluations")
+    if train.seconds is not None and train.seconds < updates:
+        remarks.append(f"its time limit; {steps:,} updates would take ≈ {duration(updates)}")
+        updates = train.seconds
+    if "part" in measured:
+        remarks.append(f"from an update with 1/{measured['part']} of the batch")
+    if "stand_in" in measured:
+        remarks.append(f"measured on {measured['stand_in']}")
+    return measured["prepare"] + updates, "; ".join(remarks)
 
 
 def machine() -> str:

@@ -78,14 +78,24 @@ def change(recipe: Recipe, settings: Sequence[str]) -> Recipe:
     return override(recipe, settings)
 
 
-def with_files(recipe: Recipe, source: str, target: str | None) -> Recipe:
-    """The recipe on the user's own data; its task says what the two paths are."""
-    first, second = str(Path(source).absolute()), None if target is None else str(Path(target).absolute())
-    entry = recipe.entry
+def with_files(recipe: Recipe, source: str | Sequence[str], target: str | Sequence[str] | None) -> Recipe:
+    """The recipe on the user's own data; its task says what the two paths are, and whether each may be several."""
+    entry, given = recipe.entry, [_absolute(source), None if target is None else _absolute(target)]
     if not entry.takes_files:
         cure = "leave --source and --target out"
         raise ConfigError(f"{entry.name} cannot be trained on files of your own", got=source, cure=cure)
-    return replace(recipe, task=entry.task.from_files(recipe.task, first, second))
+    if not entry.task.several_files and any(isinstance(each, tuple) for each in given):
+        got = " and ".join(str(len(each)) for each in given if isinstance(each, tuple))
+        cure = "name one path, or a folder where the task takes one"
+        raise ConfigError(f"{entry.name} takes one --source and one --target", got=got, cure=cure)
+    return replace(recipe, task=entry.task.from_files(recipe.task, *given))
+
+
+def _absolute(named: str | Sequence[str]) -> str | tuple[str, ...]:
+    """One path, or a pattern, as it is seen from anywhere; several as a tuple."""
+    paths = (named,) if isinstance(named, str) else tuple(named)
+    absolute = tuple(str(Path(path).absolute()) for path in paths)
+    return absolute[0] if len(absolute) == 1 else absolute
 
 
 def task_of(config: Any) -> TaskEntry:

@@ -44,8 +44,10 @@ def paths(config: Any, where: str = "") -> dict[str, str]:
         value = getattr(config, field.name)
         if is_dataclass(value):
             named |= paths(value, f"{where}{field.name}.")
-        elif field.name in marked and isinstance(value, str):
-            named[where + field.name] = value
+        elif field.name in marked:
+            several = value if isinstance(value, tuple) else ()
+            named |= {f"{where}{field.name}.{number}": path for number, path in enumerate(several)}
+            named |= {where + field.name: value} if isinstance(value, str) else {}
     return named
 
 
@@ -76,6 +78,8 @@ def _unfollowed(config: Any) -> Any:
             changes[field.name] = _unfollowed(value)
         elif field.name in marked and isinstance(value, str):
             changes[field.name] = Unfollowed(value)
+        elif field.name in marked and isinstance(value, tuple):
+            changes[field.name] = tuple(Unfollowed(path) for path in value)
     return replace(config, **changes)
 
 

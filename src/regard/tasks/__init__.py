@@ -28,7 +28,9 @@ from regard.tasks.glimpse_loss import GlimpseSettings
 from regard.tasks.graph_nodes import NodeClassificationConfig
 from regard.tasks.inputs import Picture
 from regard.tasks.language_modelling import LanguageModelling, LanguageModellingConfig
+from regard.tasks.large_text import read_splits
 from regard.tasks.node_classification import LabelledNode, NodeClassification, NodeSettings
+from regard.tasks.parallel_text import TranslationConfig
 from regard.tasks.picture_generation import PictureGeneration
 from regard.tasks.prepared_texts import TextClassificationConfig
 from regard.tasks.question_answering import Answer, AnswerSettings, QuestionAnswering
@@ -49,7 +51,7 @@ from regard.tasks.task import (
 )
 from regard.tasks.text_classification import ClassifiedText, TextClassification, TextSettings
 from regard.tasks.told_pictures import PictureGenerationConfig
-from regard.tasks.translation import Translation, TranslationConfig, read_splits
+from regard.tasks.translation import Translation
 from regard.tasks.word_finding import FindingSettings, FoundWords, WordFinding, WordFindingConfig
 from regard.tasks.word_pictures import WordReadingConfig
 from regard.tasks.word_reading import ReadWord, WordReading

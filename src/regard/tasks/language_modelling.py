@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regard.base import ConfigError, RegardError, check_settings, followed, inside, to_json, write_atomically
-from regard.base.ranges import BatchSize, Count, Few, Natural, UserPath, VocabularySize
+from regard.base.ranges import BatchSize, Count, Few, Natural, UserFiles, VocabularySize
 from regard.data import (
     EOS,
     PAD,
@@ -52,6 +52,7 @@ from regard.data import (
     WindowBatches,
     cut_text,
     evaluation_batches,
+    files_of,
     read_text,
     stream_windows,
 )
@@ -79,7 +80,7 @@ class LanguageModellingConfig:
     """Which text, in which units; with which context; in which batches; how to continue a text."""
 
     corpus: str = "agreement"  # of DATASETS, or "files"
-    text_file: UserPath | None = None  # corpus="files": a text; its end is for validation and test
+    text_file: UserFiles | None = None  # corpus="files": a text, in one file or several; its end is held out
     units: UnitKind = "spaced"  # words, with punctuation split off; spaced: split at white space; or characters
     vocabulary: VocabularySize | None = None  # the most frequent units, None for all
     min_count: Count = 1  # units that are rarer are unknown
@@ -135,6 +136,7 @@ class LanguageModelling(StoredTask):
         speed="tokens_per_second",
     )  # fmt: skip
     settings_type = Generation
+    several_files = True
 
     def __init__(
         self,
@@ -160,7 +162,8 @@ class LanguageModelling(StoredTask):
             return splits
         if config.text_file is None:
             raise ConfigError("corpus='files' needs a file", got="none", cure="pass --source text.txt")
-        return cut_text(read_text(followed(config.text_file, cure="name it again by --source")))
+        named = [config.text_file] if isinstance(config.text_file, str) else config.text_file
+        return cut_text(read_text(files_of([followed(path, cure="name it again by --source") for path in named])))
 
     @cached_property
     def units(self) -> TextUnits:
@@ -192,10 +195,12 @@ class LanguageModelling(StoredTask):
             raise RegardError(f"{path} cannot be read", got=str(error), cure="restore it, or train anew") from error
 
     @classmethod
-    def from_files(cls, config: LanguageModellingConfig, source: str, target: str | None) -> LanguageModellingConfig:
+    def from_files(
+        cls, config: LanguageModellingConfig, source: UserFiles, target: UserFiles | None
+    ) -> LanguageModellingConfig:
         """The settings for a text of the user, which is not tokenised; `--set task.units=spaced` if it is."""
         if target is not None:
-            raise ConfigError("a text is one file", got=f"--target {target}", cure="leave --target out")
+            raise ConfigError("a text has one side", got=f"--target {target}", cure="leave --target out")
         units: UnitKind = "words" if config.units == "spaced" else config.units
         return replace(config, corpus=FILES, text_file=source, units=units)
 

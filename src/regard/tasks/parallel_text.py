@@ -1,24 +1,82 @@
-"""Parallel text: the splits of a corpus or of a user's files, and the units that both of its sides consist of."""
+"""Parallel text: its settings, the splits of a corpus or of a user's files, and the units of both of its sides."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from regard.base import ConfigError, followed, read_stored, write_atomically
+from regard.base import ConfigError, check_settings, followed, read_stored, shown, write_atomically
+from regard.base.ranges import BatchSize, Count, Few, Range, Share, UserFiles, VocabularySize
 from regard.data import (
     Codec,
     ParallelText,
     SubwordCodec,
     WordCodec,
     codec_from_json,
+    files_of,
+    paired_files,
     read_parallel,
     split_by_source,
 )
+from regard.data.shard_batches import WINDOW
 from regard.datasets import DATASETS, Dataset, choose
+from regard.tasks.search import Search, check_search
 
-Splits = dict[str, ParallelText]
+Splits = Mapping[str, ParallelText]
+Reading = Literal["auto", "memory", "shards"]
 SOURCE, TARGET = "source.json", "target.json"  # the units of both sides, in a run folder
 FILES = "files"  # the corpus that consists of the user's files
+LARGE = 100 * 2**20  # bytes of files from which on they are not read into memory
+MOST_HELD_OUT = 2000  # pairs of a user's corpus in each held-out split
+
+
+Alpha = Annotated[float, Range(least=0, cure="use 5, as the paper does")]
+
+
+@dataclass(frozen=True)
+class TranslationConfig:
+    """Which text, in which units, in which batches; how to search and to judge."""
+
+    corpus: str = "tatoeba_plain"  # of DATASETS, or "files"
+    source: str = "en"  # language that is translated
+    target: str = "fr"  # language into which it is translated
+    source_file: UserFiles | None = None  # corpus="files": two files line by line, or one with tabs; or several
+    target_file: UserFiles | None = None  # the second of two files, or those that go with several
+    reading: Reading = "auto"  # of files: into memory; or from shards on disk; auto: shards if they have 100 MiB
+    sample: Count = 200_000  # shards: training pairs from which the units are learnt
+    window: Count = WINDOW  # shards: pairs that are shuffled together
+    on_bad: Literal["error", "drop"] = "error"  # lines that are broken
+    max_words: Count | None = None  # longer training sentences are left out
+    units: Literal["words", "bpe", "unigram"] = "words"  # what the text is cut into
+    vocabulary: VocabularySize | None = None  # words: the most frequent of each side, None: all; sub-words: None: 8000
+    min_count: Count = 1  # words that are rarer are unknown
+    joint: bool = False  # sub-words: one model for both languages
+    lower: bool = False  # whether the text is lower-cased
+    batch_size: BatchSize | None = None  # pairs
+    batch_tokens: Count | None = 4096  # places on one side, padding included
+    fit: Few | None = None  # pad lengths to multiples of this, batches to their full size: few shapes for train.capture
+    smoothing: Share = 0.0  # of labels
+    consistency: Alpha = 0.0  # α of R-Drop (Liang et al. 2021): two passes with different dropout shall agree; 0: one
+    search: Search = field(default_factory=Search)
+    edges: tuple[Count, ...] = (5, 10, 15, 20, 25, 30, 35, 40)  # buckets of BLEU by length
+
+    def __post_init__(self) -> None:
+        check_settings(self, "task")
+        if list(self.edges) != sorted(set(self.edges)):
+            raise ConfigError("task.edges", got=shown(self.edges), expected="rising lengths, such as 10,20,30")
+        if self.units == "words" and self.joint:
+            cure = "set task.joint=false or task.units=bpe"
+            raise ConfigError("task.joint is for sub-words", got="units='words'", cure=cure)
+        check_search(self.search)
+
+    def describe_data(self) -> str:
+        """The corpus and the languages in a few words: "multi30k de→en"."""
+        return f"{self.corpus} {self.source}→{self.target}"
+
+    def data_set(self) -> str:
+        """The name of the corpus on the menu of data sets."""
+        return self.corpus
 
 
 def check_corpus(corpus: str) -> None:
@@ -40,16 +98,37 @@ def test_set(split: str) -> Dataset | None:
                  if each.kind == "parallel text" and not each.can_train and split in each.splits), None)  # fmt: skip
 
 
-def read_files(source: str | None, target: str | None, on_bad: Literal["error", "drop"]) -> Splits:
-    """The splits of a user's files: a hash of the source sentence says which sentence belongs to which."""
+def own_files(source: UserFiles | None, target: UserFiles | None) -> tuple[list[str], list[str] | None]:
+    """The files of a user, with patterns spelt out: those of the source, and those of the target if it has its own."""
     if source is None:
         raise ConfigError("corpus='files' needs files", got="none", cure="pass --source and --target")
-    cure = "name them again by --source, and by --target where there are two"
-    first = followed(source, cure=cure)
-    second = None if target is None else followed(target, cure=cure)
-    pairs = read_parallel(first, second, on_bad=on_bad)
-    held_out = min(2000, max(1, pairs.size // 20))
+    first, second = _followed(source), None if target is None else _followed(target)
+    return (files_of(first), None) if second is None else paired_files(first, second)
+
+
+def is_large(files: tuple[list[str], list[str] | None], reading: Reading) -> bool:
+    """Whether a corpus is read from shards: as the user says, or because its files are large."""
+    if reading != "auto":
+        return reading == "shards"
+    paths = [*files[0], *(files[1] or [])]
+    return all(os.path.isfile(path) for path in paths) and sum(map(os.path.getsize, paths)) >= LARGE
+
+
+def held_out_pairs(pairs: int) -> int:
+    """How many pairs of a user's corpus are for validation, and as many for the test."""
+    return min(MOST_HELD_OUT, max(1, pairs // 20))
+
+
+def read_files(files: tuple[list[str], list[str] | None], on_bad: Literal["error", "drop"]) -> Splits:
+    """The splits of a user's files: a hash of the source sentence says which sentence belongs to which."""
+    pairs = read_parallel(*files, on_bad=on_bad)
+    held_out = held_out_pairs(pairs.size)
     return {str(name): text for name, text in split_by_source(pairs, valid=held_out, test=held_out).items()}
+
+
+def _followed(named: UserFiles) -> str | list[str]:
+    cure = "name them again by --source, and by --target where there are two"
+    return followed(named, cure=cure) if isinstance(named, str) else [followed(path, cure=cure) for path in named]
 
 
 def learn_words(

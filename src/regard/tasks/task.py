@@ -161,6 +161,7 @@ class StoredTask:
     display: ClassVar[Display]
     settings_type: ClassVar[type]  # the settings of a prediction and of an evaluation: what `--set` may change
     unused_settings: ClassVar[tuple[str, ...]] = ()  # those of them that mean nothing here
+    several_files: ClassVar[bool] = False  # whether `from_files` takes tuples of paths, and patterns
     config: Any
     tests: Any = ("test",)
 
@@ -177,6 +178,9 @@ class StoredTask:
     def load(cls, folder: Path, config: Any) -> Any:
         """The task of a run folder; its data are read only when asked for."""
         return cls(config)  # type: ignore[call-arg]
+
+    def forget_data(self) -> None:
+        """Forgets the data of the run that this task was loaded from: a new run has its words, and data of its own."""
 
     def prepare(self, device: str | torch.device, progress: Progress | None = None) -> None:
         """Computes what a training needs once, such as features of pictures."""

@@ -2,22 +2,23 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import torch
 from torch import nn
 
-from regard.base import ConfigError, check_installed, check_settings, shown, to_json
-from regard.base.ranges import BatchSize, Count, Few, Range, Share, UserPath, VocabularySize
+from regard.base import check_installed, to_json
+from regard.base.ranges import UserFiles
 from regard.data import (
     PAD,
     Codec,
     Pair,
     ParallelText,
+    ShardBatches,
     TokenBatch,
     TokenBatches,
     evaluation_batches,
@@ -29,68 +30,24 @@ from regard.metrics import bleu, bleu_by_length, chrf, tokenized_bleu
 from regard.nn import device_of, evaluating, token_divergence, token_loss
 from regard.tasks.display import Column, Display, EvaluationChart, Figure, Point
 from regard.tasks.inputs import checked_split, checked_texts
+from regard.tasks.large_text import LargeText, large_text, read_splits
 from regard.tasks.parallel_text import (
     FILES,
     Splits,
+    TranslationConfig,
     cased,
     check_corpus,
     learn_subwords,
     learn_words,
     load_units,
-    read_corpus,
-    read_files,
     save_units,
     test_set,
     token_ids,
 )
 from regard.tasks.samples import evenly_by_size
-from regard.tasks.search import Prediction, Search, changed_search, check_search, read_source, translate_texts
+from regard.tasks.search import Prediction, Search, changed_search, read_source, translate_texts
 from regard.tasks.source_layers import MOST_PAIRS, HeadChoice, best_head, self_layers, source_layers
 from regard.tasks.task import Evaluation, Example, Loss, Progress, StoredTask, TaskEntry
-
-Alpha = Annotated[float, Range(least=0, cure="use 5, as the paper does")]
-
-
-@dataclass(frozen=True)
-class TranslationConfig:
-    """Which text, in which units, in which batches; how to search and to judge."""
-
-    corpus: str = "tatoeba_plain"  # of DATASETS, or "files"
-    source: str = "en"  # language that is translated
-    target: str = "fr"  # language into which it is translated
-    source_file: UserPath | None = None  # corpus="files": two files line by line, or one with tabs
-    target_file: UserPath | None = None  # the second of two files
-    on_bad: Literal["error", "drop"] = "error"  # lines that are broken
-    max_words: Count | None = None  # longer training sentences are left out
-    units: Literal["words", "bpe", "unigram"] = "words"  # what the text is cut into
-    vocabulary: VocabularySize | None = None  # words: the most frequent of each side, None: all; sub-words: None: 8000
-    min_count: Count = 1  # words that are rarer are unknown
-    joint: bool = False  # sub-words: one model for both languages
-    lower: bool = False  # whether the text is lower-cased
-    batch_size: BatchSize | None = None  # pairs
-    batch_tokens: Count | None = 4096  # places on one side, padding included
-    fit: Few | None = None  # pad lengths to multiples of this, batches to their full size: few shapes for train.capture
-    smoothing: Share = 0.0  # of labels
-    consistency: Alpha = 0.0  # α of R-Drop (Liang et al. 2021): two passes with different dropout shall agree; 0: one
-    search: Search = field(default_factory=Search)
-    edges: tuple[Count, ...] = (5, 10, 15, 20, 25, 30, 35, 40)  # buckets of BLEU by length
-
-    def __post_init__(self) -> None:
-        check_settings(self, "task")
-        if list(self.edges) != sorted(set(self.edges)):
-            raise ConfigError("task.edges", got=shown(self.edges), expected="rising lengths, such as 10,20,30")
-        if self.units == "words" and self.joint:
-            cure = "set task.joint=false or task.units=bpe"
-            raise ConfigError("task.joint is for sub-words", got="units='words'", cure=cure)
-        check_search(self.search)
-
-    def describe_data(self) -> str:
-        """The corpus and the languages in a few words: "multi30k de→en"."""
-        return f"{self.corpus} {self.source}→{self.target}"
-
-    def data_set(self) -> str:
-        """The name of the corpus on the menu of data sets."""
-        return self.corpus
 
 
 def length_points(details: Mapping[str, Any]) -> list[Point]:
@@ -134,6 +91,8 @@ class Translation(StoredTask):
     )  # fmt: skip
     settings_type = Search
     unused_settings = ("places",)
+    several_files = True
+    _run: Path | None = None  # the folder of the run that it was loaded from
 
     def __init__(
         self, config: TranslationConfig, *, codecs: tuple[Codec, Codec] | None = None, splits: Splits | None = None
@@ -146,9 +105,14 @@ class Translation(StoredTask):
             self.codecs = codecs
 
     @cached_property
+    def large(self) -> LargeText | None:
+        """The corpus, where it is read from shards on disk."""
+        return None if self._own else large_text(self.config, self._run)
+
+    @cached_property
     def splits(self) -> Splits:
-        """Train, valid and test sets by name, read when they are first asked for."""
-        return read_splits(self.config)
+        """Train, valid and test sets by name, read when they are first asked for; of shards "train" is a sample."""
+        return read_splits(self.config) if self.large is None else self.large.splits
 
     @cached_property
     def codecs(self) -> tuple[Codec, Codec]:
@@ -178,22 +142,38 @@ class Translation(StoredTask):
         return replace(model_config, source_vocabulary=source, target_vocabulary=target)
 
     def save(self, folder: Path) -> None:
-        """Writes the units of both languages."""
+        """Writes the units of both languages, and which files a corpus in shards is made of."""
         save_units(folder, self.codecs)
+        if self.large is not None:
+            self.large.save(folder)
 
     @classmethod
     def load(cls, folder: Path, config: TranslationConfig) -> "Translation":
         """The task of a run folder, with its own units; its text is read only when asked for."""
-        return cls(config, codecs=load_units(folder, shared=config.joint and config.units != "words"))
+        task = cls(config, codecs=load_units(folder, shared=config.joint and config.units != "words"))
+        task._run = folder
+        return task
+
+    def forget_data(self) -> None:
+        """Forgets the files of the run that it was loaded from; its units stay."""
+        self._run = None
 
     @classmethod
-    def from_files(cls, config: TranslationConfig, source: str, target: str | None) -> TranslationConfig:
-        """The settings for the user's own text: two files line by line, or one with a tab between the sides."""
+    def from_files(cls, config: TranslationConfig, source: UserFiles, target: UserFiles | None) -> TranslationConfig:
+        """The settings for the user's own text: files of two sides line by line, or of one with a tab in each line."""
         return replace(config, corpus=FILES, source_file=source, target_file=target)
 
-    def batches(self, *, seed: int, rank: int = 0, world: int = 1) -> TokenBatches:
+    def prepare(self, device: str | torch.device, progress: Progress | None = None) -> None:
+        """Writes the shards of a large corpus, unless they are there."""
+        if self.large is not None:
+            self.large.progress = progress
+            self.large.shards(self.codecs)
+
+    def batches(self, *, seed: int, rank: int = 0, world: int = 1) -> TokenBatches | ShardBatches:
         """Training batches without end, for one of `world` ranks."""
         config = self.config
+        if self.large is not None:
+            return self.large.batches(self.codecs, seed=seed, rank=rank, world=world)
         return TokenBatches(
             self._encoded("train"),
             max_tokens=config.batch_tokens,
@@ -379,13 +359,6 @@ class Translation(StoredTask):
         for first, second in zip(cased(text.source, lower), cased(text.target, lower), strict=True):
             if limit is None or max(len(first.split()), len(second.split())) <= limit:
                 yield source.encode_text(first), target.encode_text(second)
-
-
-def read_splits(config: TranslationConfig) -> Splits:
-    """The text of a config, in splits: as its corpus has them, or of the user's own files."""
-    if config.corpus == FILES:
-        return read_files(config.source_file, config.target_file, config.on_bad)
-    return read_corpus(config.corpus, config.source, config.target)
 
 
 TASK = TaskEntry(

@@ -12,7 +12,8 @@ from regard.train.checkpoint import (
     start_from,
     weights,
 )
-from regard.train.distributed import World, choose_device, joined
+from regard.train.distributed import LostError, World, choose_device, joined
+from regard.train.launch import was_restarted
 from regard.train.optim import build_optimiser
 from regard.train.schedule import learning_rate
 from regard.train.settings import OPTIMISERS, SCHEDULES, Train
@@ -22,6 +23,7 @@ __all__ = [
     "OPTIMISERS",
     "SCHEDULES",
     "CheckpointError",
+    "LostError",
     "RunningMean",
     "Train",
     "Trainer",
@@ -39,5 +41,6 @@ __all__ = [
     "save_tensors",
     "start_from",
     "train_model",
+    "was_restarted",
     "weights",
 ]

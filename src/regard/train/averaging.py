@@ -15,11 +15,11 @@ class RunningMean:
     At step n the decay is min(decay, (1 + n) / (10 + n)).
     """
 
-    def __init__(self, model: nn.Module, decay: float) -> None:
-        self.decay = decay
-        self.live = [tensor for tensor in weights(model).values() if tensor.is_floating_point()]
+    def __init__(self, model: nn.Module, decay: float, tensors: Mapping[str, Tensor] | None = None) -> None:
+        """The mean of a model's weights, or of these `tensors`, such as the parts of one process."""
+        named = {name: tensor for name, tensor in (tensors or weights(model)).items() if tensor.is_floating_point()}
+        self.decay, self.names, self.live = decay, list(named), list(named.values())
         self.mean = [tensor.clone() for tensor in self.live]
-        self.names = [name for name, tensor in weights(model).items() if tensor.is_floating_point()]
         self.share = torch.ones((), device=self.live[0].device)  # 1 − decay of the next update
 
     def aim(self, step: int) -> None:

@@ -52,6 +52,13 @@ def weights(model: nn.Module) -> dict[str, Tensor]:
 def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """What `weights` gave, back into a model of the same settings."""
     wanted = weights(model)
+    check_alike(wanted, tensors)
+    for name, tensor in wanted.items():
+        tensor.copy_(tensors[name])
+
+
+def check_alike(wanted: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
+    """An error unless both have the same names with the same shapes."""
     if set(wanted) != set(tensors):
         strange, missing = sorted(set(tensors) - set(wanted)), sorted(set(wanted) - set(tensors))
         got = f"{strange[0]} too many" if strange else f"no {missing[0]}"
@@ -64,8 +71,6 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
                 expected=list(tensor.shape),
                 cure="load them with their own recipe",
             )
-    for name, tensor in wanted.items():
-        tensor.copy_(tensors[name])
 
 
 def checksum(model: nn.Module) -> str:
@@ -111,9 +116,9 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """A safetensors file, whole or not at all; tensors that share memory are written once each."""
     try:
         _write_tensors(path, tensors)
-        _sync(path.parent)
+        sync(path.parent)
     except OSError as error:
-        raise _unwritten(path, error) from error
+        raise unwritten(path, (error.strerror or str(error)).lower()) from error
 
 
 def load_tensors(path: Path, *, cure: str = RESTORE) -> dict[str, Tensor]:
@@ -121,16 +126,15 @@ def load_tensors(path: Path, *, cure: str = RESTORE) -> dict[str, Tensor]:
     try:
         return safetensors.torch.load_file(inside(path))
     except (OSError, safetensors.SafetensorError) as error:
-        raise _corrupt(path, str(error), cure) from error
+        raise corrupt(path, str(error), cure) from error
 
 
 def save_checkpoint(
     folder: Path, step: int, files: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]
 ) -> Path:
     """Write `folder/step_…`: each of `files` as NAME.safetensors, and the state with checksums of them and itself."""
-    final = folder / f"{PREFIX}{step:08d}"
+    final = place_of(folder, step)
     unfinished = part_beside(final)
-    old = unfinished.with_suffix(".old.part")
     try:
         unfinished.mkdir(parents=True)
         sums = {}
@@ -138,31 +142,59 @@ def save_checkpoint(
             path = unfinished / f"{name}.safetensors"
             _write_tensors(path, tensors)
             sums[path.name] = {"bytes": path.stat().st_size, "sha256": file_sha256(path)}
-        content = parse_json(json.dumps({**state, "step": step, "files": sums}))
-        write_atomically(unfinished / STATE, json.dumps({**content, "sha256": _seal(content)}, indent=1))
-        _sync(unfinished)
-        if final.exists():
-            os.replace(final, old)  # `tidy` puts it back if this process is killed before the next line
-        os.replace(unfinished, final)
-        _sync(folder)
-        shutil.rmtree(old, ignore_errors=True)
+        seal(unfinished, final, step, state, sums)
     except BaseException as error:
-        if old.exists() and not final.exists():
-            os.replace(old, final)
-        shutil.rmtree(unfinished, ignore_errors=True)
+        discard(unfinished, final)
         if isinstance(error, OSError):
-            raise _unwritten(final, error) from error
+            raise unwritten(final, (error.strerror or str(error)).lower()) from error
         raise
     return final
 
 
+def place_of(folder: Path, step: int) -> Path:
+    """Where the checkpoint of a step is."""
+    return folder / f"{PREFIX}{step:08d}"
+
+
+def seal(unfinished: Path, final: Path, step: int, state: Mapping[str, Any], sums: Mapping[str, Any]) -> None:
+    """Give a folder that has all its files its state.json, with the checksums `sums`, and then its place."""
+    content = parse_json(json.dumps({**state, "step": step, "files": sums}))
+    write_atomically(unfinished / STATE, json.dumps({**content, "sha256": _seal(content)}, indent=1))
+    sync(unfinished)
+    if final.exists():
+        os.replace(final, _old(unfinished))  # `tidy` puts it back if this process is killed before the next line
+    os.replace(unfinished, final)
+    sync(final.parent)
+    shutil.rmtree(_old(unfinished), ignore_errors=True)
+
+
+def discard(unfinished: Path, final: Path) -> None:
+    """Remove what an error has left, and put the older checkpoint back."""
+    if _old(unfinished).exists() and not final.exists():
+        os.replace(_old(unfinished), final)
+    shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _old(unfinished: Path) -> Path:
+    return unfinished.with_suffix(".old.part")
+
+
 def load_checkpoint(path: Path) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
-    """The files and the state of one checkpoint, each file checked against its checksum."""
-    fault, state, names = _fault(path)
+    """The files and the state of one checkpoint, each file checked against its checksum; parts are put together."""
+    fault, state, names = fault_of(path)
     if fault is not None:
         file, got = fault
-        raise _corrupt(file, got, _cure(path))
-    return {Path(name).stem: load_tensors(path / name, cure=_cure(path)) for name in names}, state
+        raise corrupt(file, got, cure_of(path))
+    if "shards" in state:
+        from regard.train.sharded_checkpoint import read_shards
+
+        return read_shards(path, None, lambda file, name, shape: None)
+    return {Path(name).stem: load_tensors(path / name, cure=cure_of(path)) for name in names}, state
+
+
+def is_sharded(path: Path) -> bool:
+    """Whether several processes have written a checkpoint, each its part."""
+    return any(path.glob("shard-*.safetensors"))
 
 
 def checkpoints(folder: Path) -> list[Path]:
@@ -205,8 +237,11 @@ def _step_of(path: Path) -> int:
     return int(path.name.removeprefix(PREFIX))
 
 
-def _fault(path: Path) -> tuple[tuple[Path, str] | None, dict[str, Any], list[str]]:
-    """What is wrong with a checkpoint, file and reason, or None; its state; the names of its files."""
+def fault_of(path: Path, share: tuple[int, int] = (0, 1)) -> tuple[tuple[Path, str] | None, dict[str, Any], list[str]]:
+    """What is wrong with a checkpoint, file and reason, or None; its state; the names of its files.
+
+    With a `share` of (2, 4) it is the third of four processes, each of which reads a quarter of the files.
+    """
     try:
         state = parse_json(inside(path / STATE).read_bytes())
         seal = state.pop("sha256", None)
@@ -217,22 +252,25 @@ def _fault(path: Path) -> tuple[tuple[Path, str] | None, dict[str, Any], list[st
         return (path / STATE, str(error)), {}, []
     if seal != _seal(state):
         return (path / STATE, "no checksum of its own" if seal is None else "another checksum"), {}, []
-    for name, facts in sums.items():
-        if not re.fullmatch(r"\w+\.safetensors", name):
+    sharded = "shards" in state
+    for number, (name, facts) in enumerate(sums.items()):
+        if not re.fullmatch(r"shard-\d+-model-\d+-of-\d+\.safetensors" if sharded else r"\w+\.safetensors", name):
             return (path / STATE, "a file name that is none of a checkpoint"), {}, []
         file = path / name
         if not file.is_file() or file.is_symlink():
             return (file, "a link" if file.is_symlink() else "no such file"), {}, []
-        if (file.stat().st_size, file_sha256(file)) != facts:
+        if number % share[1] == share[0] and (file.stat().st_size, file_sha256(file)) != facts:
             return (file, f"{file.stat().st_size} bytes with another checksum"), {}, []
-    if f"{MODEL}.safetensors" not in sums:
+    if sharded and (others := {file.name for file in path.glob("*.safetensors")} - set(sums)):
+        return (path / min(others), "a file that state.json does not name"), {}, []
+    if not (sharded and sums) and f"{MODEL}.safetensors" not in sums:
         return (path / STATE, "no weights of a model"), {}, []
     return None, state, list(sums)
 
 
-def _cure(path: Path) -> str:
+def cure_of(path: Path) -> str:
     """What to do about a broken checkpoint: the last whole one beside it is named, after a look at every byte of it."""
-    intact = [other.name for other in checkpoints(path.parent) if other != path and _fault(other)[0] is None]
+    intact = [other.name for other in checkpoints(path.parent) if other != path and fault_of(other)[0] is None]
     return f"delete {path} and go on from {intact[-1]}" if intact else "train the run anew"
 
 
@@ -241,13 +279,14 @@ def _write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     write_atomically(path, safetensors.torch.save(content))
 
 
-def _unwritten(path: Path, error: OSError) -> CheckpointError:
-    got = (error.strerror or str(error)).lower()
+def unwritten(path: Path, got: str) -> CheckpointError:
+    """The error for a checkpoint that could not be written."""
     cure = "make room there, then go on with --resume; earlier checkpoints are whole"
     return CheckpointError(f"{path} could not be written", got=got, cure=cure)
 
 
-def _corrupt(path: Path, got: str, cure: str) -> CheckpointError:
+def corrupt(path: Path, got: str, cure: str) -> CheckpointError:
+    """The error for a file that is damaged."""
     return CheckpointError(f"{path} is not what was saved", got=got, expected="a whole file", cure=cure)
 
 
@@ -255,7 +294,7 @@ def _seal(state: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
 
 
-def _sync(folder: Path) -> None:
+def sync(folder: Path) -> None:
     """Names reach the disk too."""
     handle = os.open(folder, os.O_RDONLY)
     try:

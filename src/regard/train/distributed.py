@@ -1,16 +1,21 @@
 """Several processes, one training: what `torchrun` says, the process group, and sums over ranks."""
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed
 from torch import Tensor, nn
 
-from regard.base import ConfigError
+from regard.base import ConfigError, RegardError, first_line
+from regard.train.meeting import meeting_place
+
+PATIENCE = timedelta(days=7)  # of processes that wait while the first one evaluates, or writes a checkpoint
 
 
 @dataclass(frozen=True)
@@ -20,6 +25,8 @@ class World:
     rank: int = 0
     size: int = 1
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    local_rank: int = 0  # among the processes of this machine
+    control: Any = None  # the group, on CPUs, by which processes wait for each other and exchange objects
 
     @property
     def is_first(self) -> bool:
@@ -43,13 +50,37 @@ class World:
         if self.size == 1:
             return value
         said = [value]
-        torch.distributed.broadcast_object_list(said, src=0, device=self.device)
+        device = self.device if self.control is None else torch.device("cpu")
+        torch.distributed.broadcast_object_list(said, src=0, group=self.control, device=device)
         return said[0]
+
+    def every(self, value: Any) -> list[Any]:
+        """What each rank says, on every rank."""
+        said = [value] * self.size
+        if self.size > 1:
+            torch.distributed.all_gather_object(said, value, group=self.control)
+        return said
+
+    def tally(self, number: int, asked: bool) -> tuple[int, bool]:
+        """The sum of a whole number over all ranks, and whether any of them was asked to stop."""
+        if self.size == 1:
+            return number, asked
+        total, asking = self.sum(torch.tensor([number, int(asked)], device=self.device)).tolist()
+        return total, asking > 0
 
     def wait(self) -> None:
         """Until every rank is here."""
         if self.size > 1:
-            torch.distributed.barrier()
+            torch.distributed.barrier(group=self.control)
+
+    @contextmanager
+    def one_by_machine(self) -> Iterator[None]:
+        """First one process of each machine does what is inside, then all others, which find on disk what it left."""
+        if self.local_rank > 0:
+            self.wait()
+        yield
+        if self.local_rank == 0:
+            self.wait()
 
     def wrap(self, model: nn.Module) -> nn.Module:
         """The model with gradients averaged over ranks in its backward pass."""
@@ -82,14 +113,64 @@ def choose_device(name: str = "auto", *, local_rank: int = 0) -> torch.device:
 def joined(device: str = "auto") -> Iterator[World]:
     """The world that `torchrun` has made (gloo on CPU, NCCL on GPU), or this process alone."""
     size, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
-    place = choose_device(device, local_rank=int(os.environ.get("LOCAL_RANK", "0")))
+    local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+    place = choose_device(device, local_rank=local_rank)
     if place.type == "cuda":
+        _check_gpu(place, size, local_rank)
         torch.cuda.set_device(place)
     if size == 1:
         yield World(0, 1, place)
         return
-    torch.distributed.init_process_group("nccl" if place.type == "cuda" else "gloo", rank=rank, world_size=size)
+    with _told_of_losses():
+        backend = "nccl" if place.type == "cuda" else "gloo"
+        store = meeting_place(rank, size)
+        torch.distributed.init_process_group(backend, store=store, rank=rank, world_size=size)
     try:
-        yield World(rank, size, place)
+        with _told_of_losses():
+            control = torch.distributed.new_group(backend="gloo", timeout=PATIENCE)
+            yield World(rank, size, place, local_rank, control)
     finally:
         torch.distributed.destroy_process_group()
+
+
+def _check_gpu(place: torch.device, size: int, local_rank: int) -> None:
+    there = torch.cuda.device_count()
+    if size > 1 and place.index != local_rank:
+        raise ConfigError(
+            "--device",
+            got=str(place),
+            expected="cuda: each process takes a GPU of its own",
+            cure="leave the number out",
+        )
+    if place.index is not None and place.index >= there:
+        got, cure = (
+            f"no GPU for process {local_rank} of this machine",
+            f"set --nproc-per-node {there}, or choose --device cpu",
+        )
+        raise ConfigError(f"there are {there} GPUs here", got=got, expected="one for each process", cure=cure)
+
+
+@contextmanager
+def _told_of_losses() -> Iterator[None]:
+    """One line in place of a traceback where another process has ended, or was never there."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not isinstance(error, torch.distributed.DistError) and "gloo" not in str(error):
+            raise
+        cure = (
+            "look at what the others said before; `torchrun --max-restarts 3` starts all of them again, and they go on "
+            "from the last checkpoint; without it begin again with --resume"
+        )
+        raise LostError("the other processes of this training are lost", got=_reason(error), cure=cure) from error
+
+
+class LostError(RegardError):
+    """Another process has ended, or cannot be reached."""
+
+
+def _reason(error: RuntimeError) -> str:
+    """What torch says, without places in its source and addresses, so that all processes say the same."""
+    if re.search(r"connection (closed|reset)|broken pipe", str(error), re.IGNORECASE):
+        return "a closed connection"
+    return re.sub(r"\s*\[[^\]]*\](:\d+)?(\$\d+)?", "", first_line(error)).strip().partition(". ")[0]

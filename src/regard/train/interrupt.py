@@ -11,8 +11,11 @@ ENDS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def interrupts(say: Callable[[], None]) -> Iterator[Callable[[], bool]]:
+def interrupts(say: Callable[[], None], *, insist: bool = True) -> Iterator[Callable[[], bool]]:
     """Inside, the first of these signals only makes the function that is given true; a second one interrupts at once.
+
+    Without `insist` a second one changes nothing: `torchrun` passes on a Ctrl-C that its workers have had already. It
+    ends them by SIGKILL where they take longer than half a minute.
 
     `say` is called when the first one comes, by a thread of its own: the interpreter runs handlers of signals between
     two operations, and one operation of torch, such as a backward pass, may take many seconds. Outside the main thread
@@ -24,7 +27,7 @@ def interrupts(say: Callable[[], None]) -> Iterator[Callable[[], bool]]:
         return
 
     def ask(number: int, frame: object) -> None:
-        if asked.is_set():
+        if asked.is_set() and insist:
             raise KeyboardInterrupt
         asked.set()
 

@@ -1,10 +1,16 @@
 """The weights that learn, in float32, and the model that computes, with the same ones or with bfloat16 copies."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from regard.train.averaging import RunningMean
+from regard.train.checkpoint import load_checkpoint, load_weights, place_of, save_checkpoint, weights
+from regard.train.distributed import World
 
 
 class Masters:
@@ -66,6 +72,48 @@ class Masters:
     def named(self) -> dict[str, nn.Parameter]:
         """The originals by name."""
         return dict(zip(self.names, self.full, strict=True))
+
+    def sums(self) -> Iterator[tuple[str, float]]:
+        """The sum of each original: not finite where a number in it is not."""
+        for name, parameter in self.named().items():
+            yield name, parameter.detach().double().sum().item()
+
+    # ── what a training keeps of them; shards do it otherwise ───────────────────────────────────────────────────────
+
+    def mean_of(self, decay: float) -> RunningMean:
+        """A running mean of the weights."""
+        return RunningMean(self.model, decay)
+
+    @contextmanager
+    def to_evaluate(self, mean: RunningMean | None) -> Iterator[None]:
+        """The model with its originals, or with their mean."""
+        with self.in_full(), mean.in_place() if mean is not None else nullcontext():
+            yield
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Originals and buffers by name: what a checkpoint keeps."""
+        with self.in_full():
+            return weights(self.model)
+
+    def mean_tensors(self, mean: RunningMean) -> dict[str, Tensor]:
+        """The running mean by name."""
+        return mean.tensors()
+
+    def load(self, files: Mapping[str, Mapping[str, Tensor]], mean: RunningMean | None) -> None:
+        """Take over the weights of a checkpoint, and their mean."""
+        load_weights(self.model, files["model"])
+        if mean is not None:
+            mean.load(files["mean"])
+
+    def read(self, path: Path) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
+        """Files and state of a checkpoint."""
+        return load_checkpoint(path)
+
+    def save(
+        self, folder: Path, step: int, files: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any], world: World
+    ) -> Path:
+        """Write a checkpoint: the first process does."""
+        return save_checkpoint(folder, step, files, state) if world.is_first else place_of(folder, step)
 
     def _point_to(self, places: list[Tensor]) -> None:
         for used, place in zip(self.used, places, strict=True):

@@ -40,6 +40,7 @@ class Train:
     accumulate: BatchSize = 1  # batches in an update
     precision: Literal["float32", "tf32", "bfloat16", "pure_bfloat16"] = "float32"  # of products; pure: of weights too
     capture: bool = False  # CUDA: record one graph a shape of batch, and replay it
+    shard: bool = False  # several processes: each keeps a part of weights, gradients and moments; one: all
     ema: Decay | None = None  # decay of the running mean of weights that is evaluated and kept; None: none
     average: Natural = 0  # at the end: the mean of so many last checkpoints; 0: the best one
 

@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from regard.tasks import Batch, CarriesState, Loss, Task
+from regard.tasks import Batch, CarriesState, Loss, Task, TrainingBatches
 from regard.train.averaging import RunningMean
 from regard.train.distributed import World
 from regard.train.mixed_precision import Masters
@@ -30,7 +30,7 @@ class Stepper:
     ) -> None:
         self.masters, self.task, self.optimiser = masters, task, optimiser
         self.settings, self.world, self.mean = settings, world, mean
-        self.model = world.wrap(masters.model)
+        self.model = self.wrapped()
         self.sums: dict[str, Tensor] = {}
         self.counted = 0
         self.preparing = 0.0  # seconds that went into capturing, which is no training
@@ -40,16 +40,14 @@ class Stepper:
         set_rate(self.optimiser, rate)
         if self.mean is not None:
             self.mean.aim(step)
-        device = self.world.device
-        here = [batch.with_tensors({n: t.to(device) for n, t in batch.tensors().items()}) for batch in batches]
-        self.run(here, self.world.size / count)
+        self.run([self._here(batch) for batch in batches], self.world.size / count)
         self.counted += count
 
     def run(self, batches: Sequence[Batch], scale: float | Tensor) -> None:
         """What is captured: everything that happens on the device."""
         with _products(self.settings.precision):
             for number, batch in enumerate(batches):
-                with self.world.without_sync(self.model, last=number == len(batches) - 1):
+                with self.without_sync(last=number == len(batches) - 1):
                     loss = self.forward(batch)
                     (loss.total * scale).backward()  # type: ignore[no-untyped-call]
                 self._add(loss)
@@ -66,7 +64,37 @@ class Stepper:
         """The loss, in the precision of the settings."""
         mixed = self.settings.precision == "bfloat16"
         with torch.autocast(self.world.device.type, dtype=torch.bfloat16, enabled=mixed, cache_enabled=False):
-            return self.task.loss(self.model, batch)
+            return self.loss(batch)
+
+    def loss(self, batch: Batch) -> Loss:
+        """What the task makes of the model and a batch."""
+        return self.task.loss(self.model, batch)
+
+    def wrapped(self) -> nn.Module:
+        """What is called in a step."""
+        return self.world.wrap(self.masters.model)
+
+    def without_sync(self, *, last: bool) -> AbstractContextManager[None]:
+        """For all batches of a step but the last one: keep gradients here until then."""
+        return self.world.without_sync(self.model, last=last)
+
+    def rehearse(self, batches: TrainingBatches) -> None:
+        """Before a resumed run goes on: one backward pass, of which nothing is kept, where that decides about bits.
+
+        DDP lays out gradients anew after its first backward pass, and a sum of three or more numbers depends on their
+        order, which follows that layout. A run that was not interrupted has had its first pass long ago.
+        """
+        if self.world.size <= 2:
+            return
+        position = batches.state_dict()
+        batch = next(batches)
+        batches.load_state_dict(position)
+        touched = [*self.masters.model.buffers(), *carried(self.task).values()]
+        before = [tensor.clone() for tensor in touched]
+        (self.forward(self._here(batch)).total * 0).backward()  # type: ignore[no-untyped-call]
+        self.optimiser.zero_grad(set_to_none=True)
+        for tensor, value in zip(touched, before, strict=True):
+            tensor.copy_(value)
 
     def figures(self) -> dict[str, float]:
         """Means over everything since the last call, and over all ranks."""
@@ -88,6 +116,9 @@ class Stepper:
         device = self.world.device
         self.sums = {n: torch.tensor(share * v, dtype=torch.float64, device=device) for n, v in state["sums"].items()}
         self.counted = state["counted"]
+
+    def _here(self, batch: Batch) -> Batch:
+        return batch.with_tensors({name: tensor.to(self.world.device) for name, tensor in batch.tensors().items()})
 
     def _add(self, loss: Loss) -> None:
         for name, value in (("loss", loss.total), *loss.figures.items()):

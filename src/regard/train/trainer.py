@@ -7,7 +7,6 @@ whether the process went on or was killed and resumed.
 
 import math
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 
 from regard.base import ConfigError, RegardError
 from regard.tasks import CarriesState, Evaluation, Task
-from regard.train.averaging import RunningMean, mean_of
+from regard.train.averaging import mean_of
 from regard.train.checkpoint import (
     CheckpointError,
     checkpoints,
@@ -25,7 +24,6 @@ from regard.train.checkpoint import (
     load_tensors,
     load_weights,
     prune,
-    save_checkpoint,
     save_tensors,
     tidy,
     weights,
@@ -33,12 +31,14 @@ from regard.train.checkpoint import (
 from regard.train.clock import Clock
 from regard.train.distributed import World
 from regard.train.interrupt import interrupts
+from regard.train.launch import agent, mark, unmark
 from regard.train.lock import RunLock
 from regard.train.metrics_log import Records
 from regard.train.mixed_precision import Masters
 from regard.train.optim import build_optimiser, load_optimiser_tensors, optimiser_tensors
 from regard.train.schedule import learning_rate
 from regard.train.settings import Train
+from regard.train.shared_folder import check_shared
 from regard.train.step import CapturedStepper, Stepper, carried
 
 # "step", "train", "valid", "saved", "end", and what there is to say; "stopping" comes from another thread
@@ -84,15 +84,13 @@ class Trainer:
         _check_capture(settings, world)
         self.model, self.task, self.settings, self.folder, self.world = model, task, settings, folder, world
         self.watch: Watch = watch if watch is not None and world.is_first else lambda kind, facts: None
-        model.to(world.device).train()
         self.batches = task.batches(seed=settings.seed, rank=world.rank, world=world.size)
-        self.masters = Masters(model, half=settings.precision == "pure_bfloat16")
+        self.masters, stepper = _kinds(model.train(), settings, world)
         optimiser = build_optimiser(
             self.masters.full, settings, capturable=settings.capture, shares=self._shares(), decays=self._decays()
         )
-        self.mean = None if settings.ema is None else RunningMean(model, settings.ema)
-        kind = CapturedStepper if settings.capture else Stepper
-        self.stepper = kind(self.masters, task, optimiser, settings, world, self.mean)
+        self.mean = None if settings.ema is None else self.masters.mean_of(settings.ema)
+        self.stepper = stepper(self.masters, task, optimiser, settings, world, self.mean)
         self.step, self.clock = 0, Clock(world.device)
         self.best: float | None = None
         self.lowest: float | None = None  # of a second figure that counts, where a task has one
@@ -125,13 +123,15 @@ class Trainer:
 
     def _loop(self) -> None:
         settings, stepper = self.settings, self.stepper
-        alone = self.world.size == 1  # `torchrun` stops several processes at once
-        stopping = lambda: self.watch("stopping", {"step": self.step})  # noqa: E731
-        watched = interrupts(stopping) if alone else nullcontext(lambda: False)
-        with watched as interrupted, self.clock:
+        alone, insist = self.world.size == 1, agent() is None
+        stopping = lambda: self.watch("stopping", {"step": self.step, "again": insist})  # noqa: E731
+        with interrupts(stopping, insist=insist) as interrupted, self.clock:
+            if self.step:
+                with self.clock.paused():
+                    stepper.rehearse(self.batches)
             while not self._is_done():
                 batches = [next(self.batches) for _ in range(settings.accumulate)]
-                count = self.world.count(sum(batch.count for batch in batches))
+                count, asked = self.world.tally(sum(batch.count for batch in batches), not alone and interrupted())
                 self.step += 1
                 torch.manual_seed(((settings.seed * 1_000_003 + self.step) * 4099 + self.world.rank) % 2**63)
                 rate = learning_rate(settings, self.step, self._progress(), self.reductions)
@@ -142,12 +142,12 @@ class Trainer:
                     self._log(rate)
                 if self.step % settings.evaluate_every == 0:
                     self._evaluate()
-                stop = interrupted()
+                stop = interrupted() if alone else asked
                 if self.step % settings.save_every == 0 or stop:
                     self._save()
                 if stop:
                     raise KeyboardInterrupt
-            if interrupted():  # while the last step was saved
+            if alone and interrupted():  # while the last step was saved
                 self._save()
                 raise KeyboardInterrupt
 
@@ -205,15 +205,15 @@ class Trainer:
     def _check_window(self) -> None:
         """The same for losses that are not logged yet, and for weights that the last gradient has spoilt."""
         self._check("loss", self.stepper.state()["sums"].get("loss", 0.0))
-        for name, parameter in self.masters.named().items():
-            self._check(f"sum of {name}", parameter.detach().double().sum().item())
+        for name, total in self.masters.sums():
+            self._check(f"sum of {name}", total)
 
     def _evaluate(self) -> None:
         with self.clock.paused():
             self._check_window()
             score: Evaluation | None = None
-            if self.world.is_first:
-                with self.masters.in_full(), self.mean.in_place() if self.mean is not None else nullcontext():
+            with self.masters.to_evaluate(self.mean):
+                if self.world.is_first:
                     score = self.task.evaluate(self.model, "valid")
                     if score.better_than(self.best, self.lowest):
                         self._check_folder()
@@ -244,17 +244,16 @@ class Trainer:
                 "evaluated": self.evaluated,
                 "world": self.world.size,
             }
+            files = {"model": self.masters.tensors()}
+            files["optimiser"] = optimiser_tensors(self.stepper.optimiser, self.masters.named())
+            if self.mean is not None:
+                files["mean"] = self.masters.mean_tensors(self.mean)
+            if kept := carried(self.task):
+                files["carried"] = kept
+            place = self.folder / CHECKPOINTS
+            self._check_folder()
+            path = self.masters.save(place, self.step, files, state, self.world)
             if self.world.is_first:
-                with self.masters.in_full():
-                    files = {"model": weights(self.model)}
-                files["optimiser"] = optimiser_tensors(self.stepper.optimiser, self.masters.named())
-                if self.mean is not None:
-                    files["mean"] = self.mean.tensors()
-                if kept := carried(self.task):
-                    files["carried"] = kept
-                place = self.folder / CHECKPOINTS
-                self._check_folder()
-                path = save_checkpoint(place, self.step, files, state)
                 prune(place, self.settings.keep)
                 self.watch("saved", {"step": self.step, "path": path})
             self.saved = self.step
@@ -266,6 +265,7 @@ class Trainer:
         if place.is_symlink():
             cure = "put the folder itself there, or link the whole run folder"
             raise CheckpointError(f"{place} is a link", expected="checkpoints inside the run folder", cure=cure)
+        check_shared(self.folder, self.world)
         saved = self._go_on(resume)  # reads only: settings that do not fit leave the folder as it is
         if self.world.is_first:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -274,18 +274,24 @@ class Trainer:
             for path in self.folder.glob(".*.part"):  # a killed process may have been writing
                 path.unlink()
         self.world.wait()
-        if checkpoints(place) != saved:  # one was put back, or another process has trained until now
+        if self._checkpoints() != saved:  # one was put back, or another process has trained until now
             saved = self._go_on(resume)
         if self.world.is_first and not saved:
             self.records.clear()
         elif self.world.is_first:
             self.records.forget_after(self.step)
             prune(place, self.settings.keep)
+        mark(self.folder, self.world)
         self.world.wait()
+
+    def _checkpoints(self) -> list[Path]:
+        """Those that the first process sees: all processes go on from one checkpoint."""
+        names = self.world.same([path.name for path in checkpoints(self.folder / CHECKPOINTS)])
+        return [self.folder / CHECKPOINTS / name for name in names]
 
     def _go_on(self, resume: bool) -> list[Path]:
         """Take in the last checkpoint, if there is one; all of them."""
-        saved = checkpoints(self.folder / CHECKPOINTS)
+        saved = self._checkpoints()
         if saved and not resume:
             raise ConfigError(
                 f"{self.folder} holds a run already",
@@ -293,7 +299,7 @@ class Trainer:
                 cure="go on with it by --resume, or choose another folder by --out",
             )
         if saved:
-            files, state = load_checkpoint(saved[-1])
+            files, state = self.masters.read(saved[-1])
             try:
                 self._restore(files, state)
             except RegardError:
@@ -308,13 +314,11 @@ class Trainer:
         for name, kind in STATE.items():
             if not isinstance(state[name], kind) or isinstance(state[name], bool):
                 raise TypeError(f"{name} is a {type(state[name]).__name__}")
-        load_weights(self.model, files["model"])
+        if self.mean is not None and "mean" not in files:
+            what = f"the checkpoint of step {state['step']} has no running mean"
+            raise CheckpointError(what, cure="resume with the settings of the run")
+        self.masters.load(files, self.mean)
         load_optimiser_tensors(self.stepper.optimiser, self.masters.named(), files["optimiser"])
-        if self.mean is not None:
-            if "mean" not in files:
-                what = f"the checkpoint of step {state['step']} has no running mean"
-                raise CheckpointError(what, cure="resume with the settings of the run")
-            self.mean.load(files["mean"])
         if "carried" in files and isinstance(self.task, CarriesState):
             self.task.load_carried({name: tensor.to(self.world.device) for name, tensor in files["carried"].items()})
         self.step, self.best, self.saved = state["step"], state["best"], state["step"]
@@ -342,6 +346,8 @@ class Trainer:
         self._write({"kind": "end", "step": self.step, "seconds": self._seconds(), "preparing": self.stepper.preparing})
         self._check_folder()
         self.world.wait()
+        if self.world.is_first:
+            unmark(self.folder)
         return self.model.eval()
 
     def _final_weights(self) -> dict[str, Tensor]:
@@ -357,6 +363,16 @@ class Trainer:
         self.watch(record["kind"], record)
         if self.world.is_first:
             self.records.write(record)
+
+
+def _kinds(model: nn.Module, settings: Train, world: World) -> tuple[Masters, type[Stepper]]:
+    """How weights are kept, and how they are updated."""
+    if settings.shard and world.size > 1:
+        from regard.train.sharding import ShardedMasters, ShardedStepper  # torch.distributed.fsdp takes a while
+
+        return ShardedMasters(model, world), ShardedStepper
+    masters = Masters(model.to(world.device), half=settings.precision == "pure_bfloat16")
+    return masters, CapturedStepper if settings.capture else Stepper
 
 
 def _check_capture(settings: Train, world: World) -> None:
