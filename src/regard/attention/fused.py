@@ -155,13 +155,14 @@ def additive_kernel(
 
     items = math.prod(lead)
     sides = (side.expand(*lead, -1, -1).reshape(items, *side.shape[-2:]) for side in (form.query, form.keys, values))
+    query, keys, flat_values = sides
     v = form.v if align.temperature == 1.0 else to_float32(form.v) / align.temperature
     if not need_weights:
         kernel = additive.fused_additive if impl == "triton" else blocked.blocked_additive
-        context, weights = kernel(*sides, v, **rules)[0], None
+        context, weights = kernel(query, keys, flat_values, v, **rules)[0], None
     else:
         both = additive.fused_additive_with_weights if impl == "triton" else blocked.blocked_additive_with_weights
-        context, weights = both(*sides, v, **rules)
+        context, weights = both(query, keys, flat_values, v, **rules)
         weights = weights.reshape(*lead, *weights.shape[-2:])
     return context.reshape(*lead, *context.shape[-2:]), weights
 

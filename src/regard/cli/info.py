@@ -28,8 +28,10 @@ def run(asked: argparse.Namespace) -> None:
             print(f"{name:{width}}  {_path(kind, device)}")
     others = ", ".join(name for name in ALIGNS if name != "softmax")
     print(f"\nAny score × {others}: reference.")
-    print("Weights that are asked for come from a second pass beside the fused one, by row and head; where a gradient")
-    print("may go through them, the reference runs. blocked is for sizes at which it is quicker than the reference.")
+    print("Weights that are asked for come from triton and blocked too, with gradients. Beside sdpa they take a second")
+    print(
+        "pass, and the reference runs where a gradient may go through them. blocked is for sizes where it is quicker."
+    )
 
 
 def _path(kind: Any, device: str) -> str:

@@ -45,7 +45,7 @@ def refuse_transforms(name: str) -> None:
 
 
 def differentiable_again(
-    attention: Callable[..., Tensor],
+    attention: Callable[..., Tensor | tuple[Tensor, Tensor]],
     inputs: Sequence[Tensor],
     needed: Sequence[bool],
     grad: Tensor | None,
