@@ -7,6 +7,7 @@ name of the first test in a failure, and `nodes` in its output, say which.
 import json
 import shutil
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ def said(place: Path, name: str) -> list[dict[str, Any]]:
     return [json.loads((place / f"{name}_{rank}.json").read_text()) for rank in range(4)]
 
 
+@cache
 def content(folder: Path) -> dict[str, Any]:
     """All that a run has kept, by checkpoint, file and name, as lists of numbers; and what it has logged."""
 
@@ -92,7 +94,7 @@ def test_bits_after_a_kill_are_those_of_a_run_that_nobody_disturbed(place: Path,
 def test_a_signal_to_one_process_stops_all_after_the_step(place: Path, kind: str) -> None:
     for facts in said(place, "first"):
         assert facts[f"stopped_{kind}"] == ["interrupted", "step_00000003", "step_00000004"]
-    whole, stopped = content(place / f"whole_{kind}"), content(place / f"stopped_{kind}")
+    whole, stopped = content(place / f"whole_{kind}"), dict(content(place / f"stopped_{kind}"))
     del stopped["step_00000004"]  # where it was stopped
     assert stopped == whole
 
