@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[1]
 STAGE, SITE = ROOT / "build" / "site-source", ROOT / "build" / "site"
 TOP = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
 LINK = re.compile(r"(\[[^\]]*\])\(([^)#\s]+)(#[^)]*)?\)")
+FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 IMAGE = re.compile(r"!\[([^\]]*)\]\(([^)\s]+\.(?:png|gif|svg))\)")
 GUIDE = (
     "start", "overview", "lookup", "scores", "alignments", "attention", "masks", "positions", "translation", "pictures",
@@ -107,7 +108,8 @@ def linked(path: Path, shown: set[Path]) -> str:
         up = "../" * len(path.relative_to(ROOT).parents[0].parts)
         return f"{name}({up}code/{page_of(there)}.md)"
 
-    return LINK.sub(replace, path.read_text(encoding="utf-8"))
+    parts = FENCED.split(path.read_text(encoding="utf-8"))  # what stands inside of fences is no link of this page
+    return "".join(part if number % 2 else LINK.sub(replace, part) for number, part in enumerate(parts))
 
 
 def page_of(path: Path) -> str:

@@ -13,6 +13,7 @@ from regard.base import ConfigError
 from regard.data import Batches, DataError, Pair, TokenBatches
 from regard.data.captions import CaptionBatches
 from regard.data.pictures import RowBatches
+from regard.data.shard_batches import ShardBatches
 from regard.data.streams import StreamBatches, WindowBatches
 from regard.data.text_batches import TextBatches
 
@@ -146,8 +147,11 @@ def digest(batches: Iterator[Any], count: int) -> str:
 
 
 def test_every_case_is_recorded() -> None:
-    assert set(CASES) == set(RECORDED)
-    assert {type(make()) for make in CASES.values()} == set(Batches.__subclasses__()) - {Thirds}
+    assert set(CASES) == set(RECORDED)  # those of shards need files: test_shard_batches.py
+    assert {type(make()) for make in CASES.values()} == set(Batches.__subclasses__()) - {
+        Thirds,
+        ShardBatches,
+    }  # these need files: test_shard_batches.py
 
 
 @cases("name", CASES)

@@ -15,6 +15,7 @@ from regard.api.alignment import find_head, use_head
 from regard.api.model import Model
 from regard.base import ConfigError, RegardError, did_you_mean, environment, followed, read_json, write_atomically
 from regard.recipes import Recipe, build_model, build_task, load_recipe, load_task, save_recipe, with_files
+from regard.recipes.recipe import listed
 from regard.recipes.signing import paths
 from regard.recipes.zoo import card_of, shipped
 from regard.tasks import Display, Evaluation, Point, Progress
@@ -53,7 +54,7 @@ def load(
     if source is not None or target is not None:
         if not paths(recipe.task):
             cure = "leave --source and --target out"
-            raise ConfigError(f"{folder} was not trained on files", got=source or target, cure=cure)
+            raise ConfigError(f"{folder} was not trained on files", got=listed(source or target), cure=cure)
         if source is None:
             raise ConfigError("--target needs --source", cure="give both, as in the training")
         recipe = with_files(recipe, source, target)

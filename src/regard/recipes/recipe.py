@@ -83,12 +83,21 @@ def with_files(recipe: Recipe, source: str | Sequence[str], target: str | Sequen
     entry, given = recipe.entry, [_absolute(source), None if target is None else _absolute(target)]
     if not entry.takes_files:
         cure = "leave --source and --target out"
-        raise ConfigError(f"{entry.name} cannot be trained on files of your own", got=source, cure=cure)
+        raise ConfigError(f"{entry.name} cannot be trained on files of your own", got=listed(source), cure=cure)
     if not entry.task.several_files and any(isinstance(each, tuple) for each in given):
         got = " and ".join(str(len(each)) for each in given if isinstance(each, tuple))
         cure = "name one path, or a folder where the task takes one"
         raise ConfigError(f"{entry.name} takes one --source and one --target", got=got, cure=cure)
     return replace(recipe, task=entry.task.from_files(recipe.task, *given))
+
+
+def listed(named: str | Sequence[str] | None) -> str | None:
+    """One path, or several, as an error says them.
+
+    >>> listed("a.en"), listed(["a.en", "b.en"])
+    ('a.en', 'a.en, b.en')
+    """
+    return named if named is None or isinstance(named, str) else ", ".join(named)
 
 
 def _absolute(named: str | Sequence[str]) -> str | tuple[str, ...]:

@@ -1,13 +1,12 @@
 """Whether the run folder is the same one for all processes of a training, whatever machine they are on."""
 
 import os
-import secrets
 import socket
 import time
 from contextlib import suppress
 from pathlib import Path
 
-from regard.base import ConfigError
+from regard.base import ConfigError, part_beside
 from regard.train.distributed import World
 
 TRIES, PAUSE = 30, 0.1  # for file systems that show a new file a moment later on other machines
@@ -22,7 +21,7 @@ def check_shared(folder: Path, world: World) -> None:
     if world.size == 1:
         return
     places = (folder.absolute(), *folder.absolute().parents)
-    name, level, path = f".shared.{secrets.token_hex(6)}.part", 0, None
+    name, level, path = part_beside(folder.absolute() / "shared").name, 0, None
     if world.is_first:
         level = next(level for level, place in enumerate(places) if place.exists())
         with suppress(OSError):  # a place that cannot be written has an error of its own, later
