@@ -25,6 +25,8 @@ from regard.base.files import (
     read_json,
     read_stored,
     replacing,
+    sync_folder,
+    wait_for_lock,
     whole_path,
     write_atomically,
 )
@@ -59,7 +61,9 @@ __all__ = [
     "replacing",
     "require",
     "shown",
+    "sync_folder",
     "to_json",
+    "wait_for_lock",
     "whole_path",
     "write_atomically",
 ]

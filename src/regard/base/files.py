@@ -12,6 +12,11 @@ from typing import Any, TypeVar
 
 from regard.base.errors import RegardError
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 T = TypeVar("T")
 RESTORE = "restore it, or train anew"  # the advice where a file of a run folder is damaged
 MAX_DEPTH = 64  # of brackets inside brackets; what this package writes has six
@@ -45,6 +50,31 @@ def replacing(path: Path) -> Iterator[Path]:
 def part_beside(path: Path) -> Path:
     """A new path in the folder of `path`, for what is not yet whole; no two calls give the same."""
     return path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
+
+
+def sync_folder(folder: Path) -> None:
+    """Let the names in a folder reach the disk, where the system can do that."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def wait_for_lock(handle: int) -> bool:
+    """Wait until no other process has locked this open file; it is unlocked when it is closed, however that happens.
+
+    False where the system, or the disk, has no such locks: then nobody waits.
+    """
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    except OSError:
+        return False
+    return True
 
 
 def whole_path(unfinished: Path) -> Path:

@@ -13,13 +13,8 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from regard.base import ConfigError, RegardError, file_sha256, write_atomically
+from regard.base import ConfigError, RegardError, file_sha256, wait_for_lock, write_atomically
 from regard.data.sources import Source
-
-try:
-    import fcntl
-except ImportError:  # Windows: two processes may fetch the same file; the checksum still guards the result
-    fcntl = None  # type: ignore[assignment]
 
 Progress = Callable[[int, int], None]
 TIMEOUT = 30.0  # seconds without a byte before an address is given up
@@ -54,7 +49,7 @@ def find(source: Source, *, progress: Progress | None = None) -> Path:
             cure="set REGARD_CACHE to a folder that you may write to",
         ) from error
     with lock:
-        _lock(lock.fileno())
+        wait_for_lock(lock.fileno())  # without locks two processes may fetch it; the checksum still guards the result
         if not path.exists():  # another process may have fetched it while this one waited
             _fetch(source, path, progress)
     return _checked(path, source)
@@ -121,12 +116,6 @@ def _may_fetch(source: Source) -> None:
             f"{source.name} is not here, and REGARD_OFFLINE forbids the network",
             cure=f"unset REGARD_OFFLINE to fetch {source.url}, or {bring}",
         )
-
-
-def _lock(file: int) -> None:
-    """Wait until no other process holds this file. The system lets go when it is closed, however a process ends."""
-    if fcntl is not None:
-        fcntl.flock(file, fcntl.LOCK_EX)
 
 
 def _fetch(source: Source, path: Path, progress: Progress | None) -> None:

@@ -167,7 +167,7 @@ class _Watch:
         return take
 
     def facts(self) -> tuple[FileFacts, ...]:
-        """Of all files."""
+        """Name, size and checksum of every file, those of the source first; all of them must have been read."""
         return tuple(
             FileFacts(os.path.basename(os.fspath(path)), size, hashed.hexdigest())
             for paths, sizes, hashes in zip(self.sides, self.sizes, self.hashes, strict=True)
@@ -185,7 +185,7 @@ class _Lowest:
         self.kept: dict[int, list[tuple[int, str, str]]] = {}
 
     def add(self, number: int, place: int, source: str, target: str) -> None:
-        """A pair goes by, the one at this place of the corpus."""
+        """Counts a pair, and keeps it while its hash is among the lowest; `place` is its number in the corpus."""
         if number > self.limit:
             return
         self.counts[number] = self.counts.get(number, 0) + 1
@@ -228,7 +228,7 @@ class _Reservoir:
         self.here, self.next, self.chance = 0, size, 1.0
 
     def add(self, number: int, source: str, target: str) -> None:
-        """A pair goes by."""
+        """Takes a pair into the sample, or not; every pair that goes by has the same chance."""
         if len(self.kept) < self.size:
             self.kept.append((number, source, target))
             if len(self.kept) == self.size:

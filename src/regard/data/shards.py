@@ -21,13 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.base import RegardError, part_beside, read_json, write_atomically
+from regard.base import RegardError, part_beside, read_json, sync_folder, wait_for_lock, write_atomically
 from regard.data.parallel import DataError
-
-try:
-    import fcntl
-except ImportError:  # Windows: two processes may write the same folder; each writes its own, and one of them stays
-    fcntl = None  # type: ignore[assignment]
 
 PAIRS, BLOCKS, INDEX = "pairs.bin", "blocks.bin", "index.json"
 FORMAT = 1
@@ -187,7 +182,7 @@ def whole_folder(path: Path) -> Iterator[Path | None]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(path.with_name(f"{path.name}.lock"), "ab") as lock:
-            locked = _lock(lock.fileno())
+            locked = wait_for_lock(lock.fileno())  # without locks each process writes its own, and one of them stays
             if path.exists():  # another process has made it while this one waited
                 yield None
                 return
@@ -198,14 +193,14 @@ def whole_folder(path: Path) -> Iterator[Path | None]:
             unfinished.mkdir()
             try:
                 yield unfinished
-                _sync(unfinished)
+                sync_folder(unfinished)
                 try:
                     os.rename(unfinished, path)
                 except OSError:
                     if not path.exists():  # else another process without locks was first; both are the same
                         raise
                     shutil.rmtree(unfinished)
-                _sync(path.parent)
+                sync_folder(path.parent)
             except BaseException:
                 shutil.rmtree(unfinished, ignore_errors=True)
                 raise
@@ -218,25 +213,3 @@ def whole_folder(path: Path) -> Iterator[Path | None]:
             expected="room for the numbers of all tokens, two bytes each, and eight for a pair",
             cure="make room, or set REGARD_CACHE to a folder on another disk; nothing half-written is left there",
         ) from error
-
-
-def _lock(handle: int) -> bool:
-    """Waits until no other process writes; False where the system has no such locks."""
-    if fcntl is None:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-    except OSError:
-        return False
-    return True
-
-
-def _sync(folder: Path) -> None:
-    """Flushes the names in a folder, where the system can do that."""
-    if not hasattr(os, "O_DIRECTORY"):
-        return
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -6,6 +6,7 @@ so that it can be read without Triton. The work is done in two opaque operations
 """
 
 from functools import partial
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -46,8 +47,10 @@ def fused_additive(
     no gradient: exp(e_ij − log_sum_i) are the weights. `dropout` acts on the weights, with noise from `seed` or else
     from torch's generator. All results repeat bit by bit.
     """
-    rules = lengths, causal, window, allowed, dropout, seed
-    context, log_sum, _ = _run("fused_additive", query, keys, values, v, *rules, with_weights=False)
+    context, log_sum, _ = _run(
+        "fused_additive", query, keys, values, v, with_weights=False,
+        lengths=lengths, causal=causal, window=window, allowed=allowed, dropout=dropout, seed=seed,
+    )  # fmt: skip
     return context, log_sum
 
 
@@ -56,21 +59,14 @@ def fused_additive_with_weights(
     keys: Float[Tensor, "n k a"],
     values: Float[Tensor, "n k d"],
     v: Float[Tensor, " a"],
-    *,
-    lengths: Int[Tensor, " n"] | None = None,
-    causal: bool = False,
-    window: tuple[int, int] | None = None,
-    allowed: Bool[Tensor, "#n #q k"] | None = None,
-    dropout: float = 0.0,
-    seed: Int[Tensor, "1"] | None = None,
+    **rules: Any,
 ) -> tuple[Float[Tensor, "n q d"], Float[Tensor, "n q k"]]:
     """The context as `fused_additive` gives it, and the weights before dropout, in float32.
 
-    Both have gradients, which one backward pass makes together. For weights alone give values of width 0.
+    Both have gradients, which one backward pass makes together. For weights alone give values of width 0. `rules` are
+    `lengths`, `causal`, `window`, `allowed`, `dropout` and `seed` of `fused_additive`.
     """
-    rules = lengths, causal, window, allowed, dropout, seed
-    name = "fused_additive_with_weights"
-    context, _, weights = _run(name, query, keys, values, v, *rules, with_weights=True)
+    context, _, weights = _run("fused_additive_with_weights", query, keys, values, v, with_weights=True, **rules)
     return context, weights
 
 
@@ -80,14 +76,14 @@ def _run(
     keys: Tensor,
     values: Tensor,
     v: Tensor,
-    lengths: Tensor | None,
-    causal: bool,
-    window: tuple[int, int] | None,
-    allowed: Tensor | None,
-    dropout: float,
-    seed: Tensor | None,
     *,
     with_weights: bool,
+    lengths: Tensor | None = None,
+    causal: bool = False,
+    window: tuple[int, int] | None = None,
+    allowed: Tensor | None = None,
+    dropout: float = 0.0,
+    seed: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     check_inputs(query, keys, values, v, lengths, allowed, dropout)
     refuse_transforms(name)

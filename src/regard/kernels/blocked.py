@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, reduce
 from itertools import chain, groupby
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -441,8 +441,10 @@ def blocked_additive(
     >>> blocked_additive(query, keys, torch.eye(3).unsqueeze(0), torch.tensor([1.0, -1.0]))
     (tensor([[[0.6132, 0.1659, 0.2208]]]), tensor([[1.3373]]))
     """
-    rules = lengths, causal, window, allowed, dropout, seed
-    context, log_sum, _ = _run("blocked_additive", query, keys, values, v, *rules, with_weights=False)
+    context, log_sum, _ = _run(
+        "blocked_additive", query, keys, values, v, with_weights=False,
+        lengths=lengths, causal=causal, window=window, allowed=allowed, dropout=dropout, seed=seed,
+    )  # fmt: skip
     return context, log_sum
 
 
@@ -451,25 +453,18 @@ def blocked_additive_with_weights(
     keys: Float[Tensor, "n k a"],
     values: Float[Tensor, "n k d"],
     v: Float[Tensor, " a"],
-    *,
-    lengths: Int[Tensor, " n"] | None = None,
-    causal: bool = False,
-    window: tuple[int, int] | None = None,
-    allowed: Bool[Tensor, "#n #q k"] | None = None,
-    dropout: float = 0.0,
-    seed: Int[Tensor, "1"] | None = None,
+    **rules: Any,
 ) -> tuple[Float[Tensor, "n q d"], Float[Tensor, "n q k"]]:
     """The context as `blocked_additive` gives it, and the weights before dropout, in float32 or better.
 
-    Both have gradients, which one backward pass makes together. For weights alone give values of width 0.
+    Both have gradients, which one backward pass makes together. For weights alone give values of width 0. `rules` are
+    `lengths`, `causal`, `window`, `allowed`, `dropout` and `seed` of `blocked_additive`.
 
     >>> query, keys = torch.tensor([[[0.5, 1.0]]]), torch.tensor([[[0.75, -1.0], [-0.25, -0.125], [0.0, -0.25]]])
     >>> blocked_additive_with_weights(query, keys, keys[..., :0], torch.tensor([1.0, -1.0]))[1]
     tensor([[[0.6132, 0.1659, 0.2208]]])
     """
-    rules = lengths, causal, window, allowed, dropout, seed
-    name = "blocked_additive_with_weights"
-    context, _, weights = _run(name, query, keys, values, v, *rules, with_weights=True)
+    context, _, weights = _run("blocked_additive_with_weights", query, keys, values, v, with_weights=True, **rules)
     return context, weights
 
 
@@ -479,14 +474,14 @@ def _run(
     keys: Tensor,
     values: Tensor,
     v: Tensor,
-    lengths: Tensor | None,
-    causal: bool,
-    window: tuple[int, int] | None,
-    allowed: Tensor | None,
-    dropout: float,
-    seed: Tensor | None,
     *,
     with_weights: bool,
+    lengths: Tensor | None = None,
+    causal: bool = False,
+    window: tuple[int, int] | None = None,
+    allowed: Tensor | None = None,
+    dropout: float = 0.0,
+    seed: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     check_inputs(query, keys, values, v, lengths, allowed, dropout)
     refuse_transforms(name)

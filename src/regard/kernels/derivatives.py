@@ -252,7 +252,7 @@ def by_key(by_distance: Float[Tensor, "*b q w"], num_keys: int) -> Float[Tensor,
 
 
 def _mixed(scores: Tensor, values: Tensor, seen: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Context and weights."""
+    """The context and the weights of scores, over the keys that are `seen`."""
     if seen is not None:
         scores = scores.masked_fill(~seen, torch.finfo(scores.dtype).min)
     weights = scores.softmax(-1)

@@ -144,7 +144,7 @@ class PackedTransformer:
         self.places = model.target.weight.new_empty(0, model.config.dim)
 
     def encode(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"]) -> EncodedSource:
-        """As the model does."""
+        """The encoded source, by the encoder of the model as it is."""
         return self.model.encode(source, lengths)
 
     def init_state(self, memory: EncodedSource) -> PackedState:
@@ -214,7 +214,7 @@ class PackedTransformer:
         return torch.addmm(x, y, weight.mT).add_(bias)
 
     def _enter(self, x: Tensor, norm: Norm) -> Tensor:
-        """What a sub-layer sees."""
+        """The input of a sub-layer: normalised if the norms come before the layers."""
         return torch.layer_norm(x, *norm) if self.pre_norm else x
 
     def _leave(self, x: Tensor, y: Tensor, output: Weights, norm: Norm) -> Tensor:

@@ -26,7 +26,16 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from regard.base import RESTORE, RegardError, file_sha256, inside, parse_json, part_beside, write_atomically
+from regard.base import (
+    RESTORE,
+    RegardError,
+    file_sha256,
+    inside,
+    parse_json,
+    part_beside,
+    sync_folder,
+    write_atomically,
+)  # fmt: skip
 from regard.nn.checksum import tensors_checksum
 
 PREFIX = "step_"
@@ -116,7 +125,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """A safetensors file, whole or not at all; tensors that share memory are written once each."""
     try:
         _write_tensors(path, tensors)
-        sync(path.parent)
+        sync_folder(path.parent)
     except OSError as error:
         raise unwritten(path, (error.strerror or str(error)).lower()) from error
 
@@ -160,11 +169,11 @@ def seal(unfinished: Path, final: Path, step: int, state: Mapping[str, Any], sum
     """Give a folder that has all its files its state.json, with the checksums `sums`, and then its place."""
     content = parse_json(json.dumps({**state, "step": step, "files": sums}))
     write_atomically(unfinished / STATE, json.dumps({**content, "sha256": _seal(content)}, indent=1))
-    sync(unfinished)
+    sync_folder(unfinished)
     if final.exists():
         os.replace(final, _old(unfinished))  # `tidy` puts it back if this process is killed before the next line
     os.replace(unfinished, final)
-    sync(final.parent)
+    sync_folder(final.parent)
     shutil.rmtree(_old(unfinished), ignore_errors=True)
 
 
@@ -244,14 +253,14 @@ def fault_of(path: Path, share: tuple[int, int] = (0, 1)) -> tuple[tuple[Path, s
     """
     try:
         state = parse_json(inside(path / STATE).read_bytes())
-        seal = state.pop("sha256", None)
+        stated = state.pop("sha256", None)
         sums = {name: (facts["bytes"], facts["sha256"]) for name, facts in state["files"].items()}
     except RegardError as error:
         return (path / STATE, str(error.got)), {}, []
     except (OSError, KeyError, TypeError, AttributeError) as error:
         return (path / STATE, str(error)), {}, []
-    if seal != _seal(state):
-        return (path / STATE, "no checksum of its own" if seal is None else "another checksum"), {}, []
+    if stated != _seal(state):
+        return (path / STATE, "no checksum of its own" if stated is None else "another checksum"), {}, []
     sharded = "shards" in state
     for number, (name, facts) in enumerate(sums.items()):
         if not re.fullmatch(r"shard-\d+-model-\d+-of-\d+\.safetensors" if sharded else r"\w+\.safetensors", name):
@@ -292,12 +301,3 @@ def corrupt(path: Path, got: str, cure: str) -> CheckpointError:
 
 def _seal(state: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
-
-
-def sync(folder: Path) -> None:
-    """Names reach the disk too."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -27,16 +27,14 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.tensor import DTensor
 
-from regard.base import file_sha256, first_line, part_beside
+from regard.base import file_sha256, first_line, part_beside, sync_folder
 from regard.train.checkpoint import (
-    CheckpointError,
     corrupt,
     cure_of,
     discard,
     fault_of,
     place_of,
     seal,
-    sync,
     unwritten,
 )
 from regard.train.distributed import World
@@ -133,7 +131,7 @@ def _sums(unfinished: Path, world: World) -> dict[str, dict[str, Any]]:
         with open(path, "rb") as file:
             os.fsync(file.fileno())
         sums[path.name] = {"bytes": path.stat().st_size, "sha256": file_sha256(path)}
-    sync(unfinished)
+    sync_folder(unfinished)
     return sums
 
 
@@ -158,6 +156,3 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     return first_line(error) if str(error) else type(error).__name__
-
-
-__all__ = ["CheckpointError", "read_shards", "save_shards"]

@@ -38,7 +38,7 @@ class Learner(nn.Module):
         self.model = model
 
     def forward(self, task: Task, batch: Batch) -> Loss:
-        """The loss of a batch."""
+        """What the task says of this batch, while the weights that it needs are there."""
         return task.loss(self.model, batch)
 
 
