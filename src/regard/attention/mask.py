@@ -21,7 +21,7 @@ FARTHEST = 1 << 40  # a window or block that wide is without end; positions are 
 class Simple(NamedTuple):
     """A mask that needs no tensor of pairs; what is None or False forbids nothing."""
 
-    padding: "Mask | None" = None  # of keys
+    padding: "_Padding | None" = None  # of keys
     causal: bool = False
     window: tuple[int, int] | None = None  # before, after
 
@@ -262,6 +262,11 @@ class _Padding(Mask):
                 expected=f"at most {size}",
                 cure=f"count the {what} that are not padding",
             )
+
+    def lengths_of(self, size: int) -> Tensor:
+        """The lengths, none of which goes beyond the items that there are."""
+        self.check(size)
+        return self.lengths
 
     def dense(self, num_queries: int, num_keys: int, *, device: Device = None, rows: Tensor | None = None) -> Tensor:
         size = num_queries if self.of_queries else num_keys

@@ -36,7 +36,7 @@ def _mean_and_scale(x, inside, width, eps):
 
 @jit
 def _forward(
-    x, y, bias, weight, shift, total, normed, seed, site, num_rows, width, lost, kept_factor, eps,
+    x, y, bias, weight, shift_by, total, normed, seed, site, num_rows, width, lost, kept_factor, eps,
     has_y: tl.constexpr, has_bias: tl.constexpr, has_dropout: tl.constexpr, has_norm: tl.constexpr,
     writes_total: tl.constexpr, block: tl.constexpr, padded_groups: tl.constexpr,
 ):  # fmt: skip
@@ -62,7 +62,7 @@ def _forward(
         mean, scale = _mean_and_scale(number, inside, width, eps)
         result = (number - mean[:, None, None]) * scale[:, None, None]
         result *= tl.load(weight + at, mask=at < width, other=0.0).to(tl.float32)
-        result += tl.load(shift + at, mask=at < width, other=0.0).to(tl.float32)
+        result += tl.load(shift_by + at, mask=at < width, other=0.0).to(tl.float32)
         tl.store(normed + place, result.to(normed.dtype.element_ty), mask=inside)
 
 

@@ -204,10 +204,11 @@ class Transformer(Translator):
     ) -> Translated:
         """All words at once; weights, if asked for, are those that `step` gives."""
         state = self.init_state(self.encode(source, lengths))
+        allowed = Mask.padding(lengths)  # as a rule, which kernels take without a tensor
         x = self._embed(self.target, inputs, 0)
         asked, weights = self._asked_layer() if need_weights else -1, None
         for number, (layer, memory) in enumerate(zip(self.decoder, state.memories.value, strict=True)):
-            x, _, out = layer(x, memory, mask=state.allowed.value, need_weights=number == asked)
+            x, _, out = layer(x, memory, mask=allowed, need_weights=number == asked)
             if number == asked:
                 weights = self._of_heads(out.weights)
         return Translated(self.to_logits(self.decoder_norm(x)), weights)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.kernels.noise import one_seed
 from regard.tasks import Batch, CarriesState, Loss, Task, TrainingBatches
 from regard.train.averaging import RunningMean
 from regard.train.distributed import World
@@ -63,7 +64,8 @@ class Stepper:
     def forward(self, batch: Batch) -> Loss:
         """The loss, in the precision of the settings."""
         mixed = self.settings.precision == "bfloat16"
-        with torch.autocast(self.world.device.type, dtype=torch.bfloat16, enabled=mixed, cache_enabled=False):
+        kind = self.world.device.type
+        with one_seed(), torch.autocast(kind, dtype=torch.bfloat16, enabled=mixed, cache_enabled=False):
             return self.loss(batch)
 
     def loss(self, batch: Batch) -> Loss:

@@ -1,0 +1,70 @@
+"""What the layers of small models are made of, by one kernel where it serves, or else by the layers as they are.
+
+A Transformer of a few hundred numbers a word waits for launches, and for kernels that were made for larger tensors.
+Everything here is decided by `serves` and `is_bare`: a layer with a hook, or of another class, is called as it is.
+Triton is imported at the first call that a kernel serves.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from regard.kernels.limits import WIDEST_ROW
+from regard.kernels.serving import is_autocast, is_bare, serves
+
+
+def linears(x: Tensor, *layers: nn.Linear) -> tuple[Tensor, ...]:
+    """The output of each layer for the same input, in one product where that is possible."""
+    bare = serves("linear", x) and all(is_bare(layer, nn.Linear) for layer in layers)
+    if not bare or len({layer.bias is None for layer in layers}) != 1:
+        return tuple(layer(x) for layer in layers)
+    if not _takes_product(x, [p for layer in layers for p in (layer.weight, layer.bias) if p is not None]):
+        return tuple(layer(x) for layer in layers)
+    from regard.kernels.linear import fused_linear
+
+    return fused_linear(x, [layer.weight for layer in layers], [layer.bias for layer in layers])
+
+
+def hidden(x: Tensor, layer: nn.Linear, dropout: float) -> Tensor | None:
+    """dropout(max(0, layer(x))) with one kernel behind the product; None where it does not serve."""
+    if dropout >= 1.0 or not serves("hidden", x) or not is_bare(layer, nn.Linear) or not serves("hidden", x, layer.bias):
+        return None
+    if not _takes_product(x, [layer.weight]) or (layer.bias is not None and layer.bias.dtype != x.dtype):
+        return None
+    from regard.kernels.hidden import fused_hidden
+    from regard.kernels.linear import fused_linear
+
+    (product,) = fused_linear(x, [layer.weight], [None])
+    return fused_hidden(product, layer.bias, dropout=dropout)
+
+
+def residual(
+    x: Tensor, y: Tensor | None, norm: nn.Module | None, dropout: float
+) -> tuple[Tensor, Tensor | None] | None:
+    """x + dropout(y), and the norm of it if there is one, in one kernel; None where it does not serve."""
+    if norm is None and (y is None or dropout == 0.0):
+        return None
+    if dropout >= 1.0 or x.ndim < 2 or not 0 < x.shape[-1] <= WIDEST_ROW or not serves("residual", x, y):
+        return None
+    if y is not None and y.shape != x.shape:
+        return None
+    kind = x.dtype if y is None else torch.promote_types(x.dtype, y.dtype)
+    if norm is not None:
+        if not isinstance(norm, nn.LayerNorm) or not is_bare(norm, nn.LayerNorm) or norm.normalized_shape != x.shape[-1:]:
+            return None
+        if norm.weight is None or norm.bias is None or not serves("residual", norm.weight, norm.bias):
+            return None
+        in_full = torch.is_autocast_enabled(x.device.type) and kind != torch.float32
+        if not norm.weight.dtype == norm.bias.dtype == kind or norm.weight.device != x.device or in_full:
+            return None
+    from regard.kernels.residual import fused_residual
+
+    if norm is None:
+        return fused_residual(x, y, dropout=dropout)
+    assert isinstance(norm, nn.LayerNorm)
+    return fused_residual(x, y, weight=norm.weight, shift=norm.bias, eps=norm.eps, dropout=dropout)
+
+
+def _takes_product(x: Tensor, parameters: list[nn.Parameter]) -> bool:
+    """Whether `x` and all weights have one type, which autocast leaves as it is."""
+    alike = all(parameter.dtype == x.dtype for parameter in parameters)
+    return alike and x.ndim > 1 and serves("linear", x, *parameters) and not is_autocast(x)
