@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from regard.kernels import (
+    adam,
     banded,
     banded_gradients,
     columns,
@@ -117,18 +118,23 @@ KERNELS: dict[str, tuple[Any, dict[str, Any]]] = {
     "hidden, gradients": (hidden._backward, HIDDEN),
     "sums of columns": (columns._parts, {"block": 32, "block_columns": 32}),
     "sums of parts": (columns._fold, {"padded_parts": 64, "block_columns": 16}),
+    "adam": (adam._step, {"clips": True, "decoupled": False, "squares": 256, "block": 4096}),
+    "squares": (adam._squares, {"block": 1024}),
     "single, keys of all steps": (single_query._of_keys, {"block": 16, "block_features": 32}),
 }
 CALLERS = re.compile(  # tensors in the dtype of the caller; all others are float32
     r"query|queries|keys|values|v|context|raw|raw_own|raw_walk|weighted|grad_context|x|grad|out|weights|grad_query|grad_keys|grad_values|bias|grad_bias"
-    r"|logits|grad_logits|y|weight|shift_by|total|normed|of_total|of_normed|grad_x|grad_y"
+    r"|logits|grad_logits|gradients|y|weight|shift_by|total|normed|of_total|of_normed|grad_x|grad_y"
 )
 NUMBERS = re.compile(
     r"(stride|step|num|tiles|first|padded)_\w+|tiles|features|own_features|groups|depth|before|after|shift|behind|ahead"
-    r"|splits|items|width|several|heads|block|lift|slots|reach|ignore|site|lost"
+    r"|splits|items|width|several|heads|block|lift|slots|reach|ignore|site|lost|size"
 )
-KNOWN = dict.fromkeys(("lengths", "starts", "seed", "chosen", "targets"), "*i64") | {"allowed": "*u8"}
-KNOWN |= dict.fromkeys(("dropout", "scale", "bias_scale", "kept_scale", "kept_factor", "eps", "share", "spread"), "fp32")
+KNOWN = dict.fromkeys(("lengths", "starts", "seed", "chosen", "targets", "table", "which"), "*i64") | {"allowed": "*u8"}
+KNOWN |= dict.fromkeys(
+    ("dropout", "scale", "bias_scale", "kept_scale", "kept_factor", "eps", "share", "spread", "max_norm", "first_rate", "second_rate", "first_log", "second_log"),
+    "fp32",
+)
 OF_EDGES = {**dict.fromkeys(("order", "sources", "targets", "starts"), "*i32"), "slope": "fp32"}
 
 
