@@ -64,6 +64,25 @@ def residual(
     return fused_residual(x, y, weight=norm.weight, shift=norm.bias, eps=norm.eps, dropout=dropout)
 
 
+def embedding(
+    table: nn.Module, tokens: Tensor, *, scale: float, places: Tensor | None, dropout: float
+) -> Tensor | None:
+    """dropout(scale · table(tokens) + places) in one kernel; None where it does not serve."""
+    if not isinstance(table, nn.Embedding) or not is_bare(table, nn.Embedding) or dropout >= 1.0:
+        return None
+    if table.max_norm is not None or table.sparse or table.scale_grad_by_freq or table.embedding_dim > WIDEST_ROW:
+        return None
+    weight = table.weight
+    if not serves("embedding", weight, places) or tokens.device != weight.device or tokens.ndim != 2:
+        return None
+    if tokens.numel() == 0 or tokens.dtype not in (torch.int32, torch.int64) or type(tokens) is not Tensor:
+        return None
+    from regard.kernels.embedding import fused_embedding
+
+    padding = table.padding_idx
+    return fused_embedding(weight, tokens, scale=scale, places=places, dropout=dropout, padding=padding)
+
+
 def _takes_product(x: Tensor, parameters: list[nn.Parameter]) -> bool:
     """Whether `x` and all weights have one type, which autocast leaves as it is."""
     alike = all(parameter.dtype == x.dtype for parameter in parameters)

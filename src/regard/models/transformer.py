@@ -25,6 +25,8 @@ from regard.attention import (
 from regard.base import ConfigError, check_settings
 from regard.base.ranges import Count, Few, OneOf, Share, Vocabulary, Width
 from regard.decode import Shared, Step
+from regard.kernels import small
+from regard.kernels.serving import is_bare, serves
 from regard.models.packed_transformer import PackedTransformer, reason_against
 from regard.models.translator import EncodedSource, Translated, Translator
 from regard.nn import DecoderLayer, Dropout, EncoderLayer, build_attention
@@ -229,7 +231,16 @@ class Transformer(Translator):
         return weights.mean(1) if self.best_head is None else weights[:, self.best_head[1]]
 
     def _embed(self, table: nn.Embedding, tokens: Int[Tensor, "b t"], offset: int | Tensor) -> Float[Tensor, "b t d"]:
-        words = table(tokens) * math.sqrt(self.config.dim)  # 3.4
+        scale, place = math.sqrt(self.config.dim), self.place
+        if self.dropout.is_plain() and type(offset) is int and offset == 0 and serves("embedding", table.weight):
+            known = place is None or (isinstance(place, Sinusoidal) and is_bare(place, Sinusoidal))
+            if known:
+                weight, length = table.weight, tokens.shape[1]
+                places = None if place is None else place.table(length, weight.dtype, weight.device)
+                made = small.embedding(table, tokens, scale=scale, places=places, dropout=self.dropout.chance())
+                if made is not None:
+                    return made
+        words = table(tokens) * scale  # 3.4
         placed: Tensor = self.dropout(words if self.place is None else self.place(words, offset=offset))
         return placed
 
