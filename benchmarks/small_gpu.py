@@ -36,7 +36,7 @@ from regard.kernels.linear import fused_linear
 from regard.kernels.residual import fused_residual, plain_residual
 from regard.kernels.short import fused_short, visible
 from regard.kernels.token_loss import fused_token_losses
-from regard.models import Transformer, TransformerConfig
+from regard.models import Transformer
 from regard.nn.loss import token_loss
 from regard.recipes import RECIPES
 from regard.tasks import Translation
@@ -188,7 +188,9 @@ def updates_of(device: torch.device, pairs: int, chosen: frozenset[str]) -> tupl
     def text() -> list[int]:
         return torch.randint(4, 8000, (int(torch.randint(8, 31, (), generator=chance)),), generator=chance).tolist()
 
-    batches = [collate((text(), text()) for _ in range(pairs)).fitted(rows=pairs, multiple=8).to(device) for _ in range(4)]
+    batches = [
+        collate((text(), text()) for _ in range(pairs)).fitted(rows=pairs, multiple=8).to(device) for _ in range(4)
+    ]
     torch.manual_seed(0)
     model = Transformer(replace(recipe.model, source_vocabulary=8000, target_vocabulary=8000)).train()
     task = Translation(recipe.task, codecs=(None, None), splits={})  # type: ignore[arg-type]
@@ -197,7 +199,10 @@ def updates_of(device: torch.device, pairs: int, chosen: frozenset[str]) -> tupl
     start = time.perf_counter()
     run.updates(batches)  # which records them
     torch.cuda.synchronize()
-    print(f"  {pairs} pairs, {', '.join(sorted(chosen)) or 'none'}: ready in {time.perf_counter() - start:.1f} s", flush=True)
+    print(
+        f"  {pairs} pairs, {', '.join(sorted(chosen)) or 'none'}: ready in {time.perf_counter() - start:.1f} s",
+        flush=True,
+    )
     return lambda: run.updates(batches), sum(batch.count for batch in batches)
 
 

@@ -132,7 +132,21 @@ NUMBERS = re.compile(
 )
 KNOWN = dict.fromkeys(("lengths", "starts", "seed", "chosen", "targets", "table", "which"), "*i64") | {"allowed": "*u8"}
 KNOWN |= dict.fromkeys(
-    ("dropout", "scale", "bias_scale", "kept_scale", "kept_factor", "eps", "share", "spread", "max_norm", "first_rate", "second_rate", "first_log", "second_log"),
+    (
+        "dropout",
+        "scale",
+        "bias_scale",
+        "kept_scale",
+        "kept_factor",
+        "eps",
+        "share",
+        "spread",
+        "max_norm",
+        "first_rate",
+        "second_rate",
+        "first_log",
+        "second_log",
+    ),
     "fp32",
 )
 OF_EDGES = {**dict.fromkeys(("order", "sources", "targets", "starts"), "*i32"), "slope": "fp32"}

@@ -49,7 +49,8 @@ def _one_minus_power(log_base, step):
 
 @jit
 def _step(
-    table, decays, which, starts, gradients, parts_of_squares, max_norm, first_rate, second_rate, first_log, second_log, eps,
+    table, decays, which, starts, gradients, parts_of_squares,
+    max_norm, first_rate, second_rate, first_log, second_log, eps,
     clips: tl.constexpr, decoupled: tl.constexpr, squares: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     """One chunk of one tensor."""
@@ -96,7 +97,9 @@ class Table:
     def __init__(self, rows: Sequence[tuple[Tensor, ...]], decays: Sequence[float], device: torch.device) -> None:
         """Each row: weight, first and second moment, copy, step and rate."""
         self.places = places_of(rows)
-        flat, numbers, which, starts = 0, [], [], []
+        flat, numbers = 0, []
+        which: list[int] = []
+        starts: list[int] = []
         for number, row in enumerate(rows):
             size = row[0].numel()
             numbers.append([*(tensor.data_ptr() for tensor in row), size, flat])
@@ -121,7 +124,13 @@ def places_of(rows: Sequence[tuple[Tensor, ...]]) -> list[int]:
 
 
 def adam_step(
-    table: Table, *, rates: tuple[float, float], logs: tuple[float, float], eps: float, clip: float | None, decoupled: bool
+    table: Table,
+    *,
+    rates: tuple[float, float],
+    logs: tuple[float, float],
+    eps: float,
+    clip: float | None,
+    decoupled: bool,
 ) -> None:
     """One step from the gradients in `table.gradients`, clipped to the norm `clip`; the counters were advanced before.
 

@@ -52,6 +52,17 @@ def fold(partial_sums: Float[Tensor, "p n d"], dtype: torch.dtype) -> Float[Tens
     return out
 
 
+def hand_on(x: Float[Tensor, "*s d"], sums: Float[Tensor, " d"]) -> None:
+    """Lets a gradient carry the sums of its columns, which the kernel that wrote it has made on its way."""
+    x._column_sums = (x._version, sums.to(x.dtype))
+
+
+def handed_on(x: Float[Tensor, "*s d"]) -> Float[Tensor, " d"] | None:
+    """The sums that a gradient carries; None where it carries none, or was changed in place since."""
+    version, sums = getattr(x, "_column_sums", (None, None))
+    return sums if version == x._version else None
+
+
 def column_sums(x: Float[Tensor, "n d"]) -> Float[Tensor, " d"]:
     """Σ over the rows, in the type of x, added up in float32."""
     x = contiguous_rows(x)

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.kernels.columns import column_sums
+from regard.kernels.columns import column_sums, handed_on
 from regard.kernels.derivatives import has_no_memory, refuse_transforms
 from regard.kernels.joined import join
 
@@ -21,7 +21,10 @@ from regard.kernels.joined import join
 def fused_linear(
     x: Float[Tensor, "*s d"], weights: Sequence[Tensor], biases: Sequence[Tensor | None]
 ) -> tuple[Tensor, ...]:
-    """x W_iᵀ + b_i for all weights [e_i d] in one product; biases are all there, or none. Gradients flow, also twice."""
+    """x W_iᵀ + b_i for all weights [e_i d] in one product; biases are all there, or none.
+
+    Gradients flow, also twice.
+    """
     refuse_transforms("fused_linear")
     with_bias = biases[0] is not None
     results: tuple[Tensor, ...] = _Linear.apply(x, len(weights), with_bias, *weights, *(biases if with_bias else ()))  # type: ignore[no-untyped-call]
@@ -38,7 +41,8 @@ class _Linear(torch.autograd.Function):
         rows = x.reshape(-1, x.shape[-1])
         made = torch.addmm(join(biases, 0), rows, weight.t()) if with_bias else rows @ weight.t()
         ctx.save_for_backward(x, *parameters)
-        ctx.count, ctx.with_bias = count, with_bias
+        ctx.count = count
+        ctx.wants_column_sums = with_bias and count == 1  # a kernel that writes the gradient may bring them along
         ctx.set_materialize_grads(False)
         sizes = [each.shape[0] for each in weights]
         whole = made.view(*x.shape[:-1], sum(sizes))
@@ -63,10 +67,11 @@ class _Linear(torch.autograd.Function):
         wanted = ctx.needs_input_grad[3:]
         of_weights: Sequence[Tensor | None] = [None] * ctx.count
         if any(wanted[: ctx.count]):
-            of_weights = (outer.t() @ rows).split(sizes, 0)
+            of_weights = (outer.t() @ rows).split(sizes, 0)  # type: ignore[no-untyped-call]
         of_biases: Sequence[Tensor | None] = [None] * len(biases)
         if any(wanted[ctx.count :]):
-            of_biases = (outer.sum(0) if again else column_sums(outer)).split(sizes, 0)
+            sums = outer.sum(0) if again else handed_on(filled[0]) if ctx.count == 1 else None
+            of_biases = (column_sums(outer) if sums is None else sums).split(sizes, 0)
         return of_x, None, None, *of_weights, *of_biases
 
 
@@ -75,7 +80,7 @@ def _apart(whole: Tensor, sizes: Sequence[int]) -> list[Tensor]:
     place, parts = whole.storage_offset(), []
     for size in sizes:
         part = whole.new_empty(0)
-        part.set_(whole.untyped_storage(), place, (*whole.shape[:-1], size), whole.stride())  # type: ignore[call-overload]
+        part.set_(whole.untyped_storage(), place, (*whole.shape[:-1], size), whole.stride())
         parts.append(part)
         place += size
     return parts

@@ -1,4 +1,4 @@
-"""Seeds for dropout inside of kernels: drawn on the device from torch's generator, so that a captured graph renews them.
+"""Seeds for dropout inside of kernels: drawn on the device by torch's generator; a captured graph renews them.
 
 A kernel says by seed, layer and place what survives. Outside of `one_seed` every call draws its own seed; inside, all
 calls share one, which is drawn at the first of them, and are told apart by their number: one launch less for each.

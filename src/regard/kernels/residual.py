@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.kernels.columns import PARTS, fold
+from regard.kernels.columns import PARTS, fold, hand_on
 from regard.kernels.derivatives import differentiable_again, has_no_memory, refuse_transforms
 from regard.kernels.dropout import kept_in_rows
 from regard.kernels.launch import jit, on, power_of_two, tl
@@ -68,7 +68,8 @@ def _forward(
 
 @jit
 def _backward(
-    total, weight, of_total, of_normed, grad_x, grad_y, partial_sums, seed, site, num_rows, width, lost, kept_factor, eps,
+    total, weight, of_total, of_normed, grad_x, grad_y, partial_sums, seed,
+    site, num_rows, width, lost, kept_factor, eps,
     has_total: tl.constexpr, has_y: tl.constexpr, has_bias: tl.constexpr, has_dropout: tl.constexpr,
     has_norm: tl.constexpr, block: tl.constexpr, padded_groups: tl.constexpr,
 ):  # fmt: skip
@@ -132,7 +133,9 @@ def fused_residual(
     has_norm = weight is not None and shift is not None
     lost = threshold(dropout) if y is not None else 0
     seed, site = next_site(x.device) if lost else (None, 0)
-    outputs = _Residual.apply(x, y, bias if y is not None else None, weight, shift, seed, site, lost, float(eps))
+    hands_on = y is not None and getattr(y.grad_fn, "wants_column_sums", False)  # y comes from `fused_linear`
+    bias = bias if y is not None else None
+    outputs = _Residual.apply(x, y, bias, weight, shift, seed, site, lost, float(eps), hands_on)
     return outputs if has_norm else (outputs, None)
 
 
@@ -140,7 +143,7 @@ class _Residual(torch.autograd.Function):
     """Keeps the sum."""
 
     @staticmethod
-    def forward(ctx, x, y, bias, weight, shift, seed, site, lost, eps):
+    def forward(ctx, x, y, bias, weight, shift, seed, site, lost, eps, hands_on):
         shape, width = x.shape, x.shape[-1]
         x = x.contiguous()
         y = None if y is None else y.contiguous()
@@ -149,6 +152,7 @@ class _Residual(torch.autograd.Function):
         normed = torch.empty_like(total) if has_norm else None
         ctx.set_materialize_grads(False)
         ctx.settings = site, lost, eps
+        ctx.adds_up = hands_on or bias is not None
         ctx.kinds = x.dtype, None if y is None else y.dtype
         if total.numel():
             rows = total.numel() // width
@@ -161,25 +165,27 @@ class _Residual(torch.autograd.Function):
                     writes_total=y is not None, **tile,
                 )  # fmt: skip
         needs_inputs = has_norm and any(ctx.needs_input_grad)
-        ctx.save_for_backward(total if needs_inputs else None, bias, weight, shift, seed, x, y if y is not None else None)
+        ctx.save_for_backward(
+            total if needs_inputs else None, bias, weight, shift, seed, x, y if y is not None else None
+        )
         if not has_norm:
             return total
         return (total.view_as(total) if y is None else total), normed
 
     @staticmethod
     def backward(ctx, of_total, of_normed=None):
-        total, bias, weight, shift, seed, x, y = ctx.saved_tensors
+        total, bias, weight, shift, seed, *_ = ctx.saved_tensors
         site, lost, eps = ctx.settings
         if of_total is None and of_normed is None:
-            return (None,) * 9
+            return (None,) * 10
         if torch.is_grad_enabled() or any(g is not None and has_no_memory(g) for g in (of_total, of_normed)):
-            return *_again(ctx, of_total, of_normed), *(None,) * 4
+            return *_again(ctx, of_total, of_normed), *(None,) * 5
         given = of_total if of_total is not None else of_normed
         shape, width = given.shape, given.shape[-1]
         of_total, of_normed = (None if g is None else g.contiguous() for g in (of_total, of_normed))
         has_norm, has_y = of_normed is not None, ctx.kinds[1] is not None
-        if not has_norm and not lost and bias is None:  # a sum alone
-            return of_total.to(ctx.kinds[0]), of_total.to(ctx.kinds[1]) if has_y else None, *(None,) * 7
+        if not has_norm and not lost and not ctx.adds_up:  # a sum alone
+            return of_total.to(ctx.kinds[0]), of_total.to(ctx.kinds[1]) if has_y else None, *(None,) * 8
         grad_x = torch.empty(shape, dtype=ctx.kinds[0], device=given.device)
         grad_y = torch.empty(shape, dtype=ctx.kinds[1], device=given.device) if has_y and lost else None
         rows = given.numel() // width if given.numel() else 0
@@ -190,31 +196,41 @@ class _Residual(torch.autograd.Function):
             _backward[(parts,)](
                 *_or(given, total, weight, of_total, of_normed), grad_x, *_or(given, grad_y), partial_sums,
                 *_or(given, seed), site, rows, width, lost, kept_scale(lost), eps,
-                has_total=of_total is not None, has_y=has_y, has_bias=bias is not None, has_dropout=lost > 0,
+                has_total=of_total is not None, has_y=has_y, has_bias=ctx.adds_up, has_dropout=lost > 0,
                 has_norm=has_norm, **tile,
             )  # fmt: skip
         if has_y and grad_y is None:
             grad_y = grad_x.to(ctx.kinds[1])
         kind = next((p.dtype for p in (weight, bias) if p is not None), torch.float32)
-        first, last = (0 if has_norm else 2), (3 if bias is not None else 2)
-        sums = dict(zip(range(first, last), fold(partial_sums[:, first:last], kind), strict=True)) if last > first else {}
+        first, last = (0 if has_norm else 2), (3 if ctx.adds_up else 2)
+        sums = (
+            dict(zip(range(first, last), fold(partial_sums[:, first:last], kind), strict=True)) if last > first else {}
+        )
         parameters = [
             None if parameter is None or number not in sums else sums[number].to(parameter.dtype)
             for number, parameter in ((2, bias), (0, weight), (1, shift))
         ]
-        return grad_x, grad_y, *parameters, *(None,) * 4
+        if ctx.adds_up and bias is None:
+            hand_on(grad_y, sums[2])
+        return grad_x, grad_y, *parameters, *(None,) * 5
 
 
 def _again(ctx, of_total, of_normed):
     """The gradients by plain operations, with the noise of the forward pass."""
     _, bias, weight, shift, seed, x, y = ctx.saved_tensors
     site, lost, eps = ctx.settings
-    inputs = {name: each for name, each in zip(("x", "y", "bias", "weight", "shift"), (x, y, bias, weight, shift), strict=True) if each is not None}
+    inputs = {
+        name: each
+        for name, each in zip(("x", "y", "bias", "weight", "shift"), (x, y, bias, weight, shift), strict=True)
+        if each is not None
+    }
     noise = None
     if lost:
         noise = survivors(x.shape, seed, site, lost).to(torch.float32)
     plain = partial(_named, tuple(inputs), noise, eps)
-    needed = [need for need, each in zip(ctx.needs_input_grad, (x, y, bias, weight, shift), strict=False) if each is not None]
+    needed = [
+        need for need, each in zip(ctx.needs_input_grad, (x, y, bias, weight, shift), strict=False) if each is not None
+    ]
     found = differentiable_again(plain, list(inputs.values()), needed, of_total, dropout=0.0, of_weights=of_normed)
     gradients = dict(zip(inputs, found, strict=True))
     return [gradients.get(name) for name in ("x", "y", "bias", "weight", "shift")]

@@ -21,7 +21,9 @@ def serves(name: str, *tensors: Tensor | None) -> bool:
     False
     """
     if name not in limits.SMALL:
-        raise ConfigError("a kernel for small models", got=repr(name), expected=f"one of {', '.join(sorted(limits.SMALL))}")
+        raise ConfigError(
+            "a kernel for small models", got=repr(name), expected=f"one of {', '.join(sorted(limits.SMALL))}"
+        )
     if name not in limits.CHOSEN_ON_A_GPU or not limits.HAS_TRITON or torch.compiler.is_compiling():
         return False
     present = [tensor for tensor in tensors if tensor is not None]

@@ -177,7 +177,9 @@ def fused_short(
     _check(query, keys, values, lengths, allowed, dropout)
     reasons = reasons_against_short(query, keys, values)
     if reasons:
-        raise ImplementationUnavailable("fused_short cannot run here: " + "; ".join(reasons), cure="use plain operations")
+        raise ImplementationUnavailable(
+            "fused_short cannot run here: " + "; ".join(reasons), cure="use plain operations"
+        )
     if dropout > 0.0 and seed is None:
         seed = torch.randint(1 << 62, (1,), device=query.device)
     context: Tensor = _Short.apply(
@@ -245,9 +247,7 @@ class _Short(torch.autograd.Function):
         return *room, *(None,) * 6
 
 
-def visible(
-    query: Tensor, keys: Tensor, lengths: Tensor | None, allowed: Tensor | None, causal: bool
-) -> Tensor | None:
+def visible(query: Tensor, keys: Tensor, lengths: Tensor | None, allowed: Tensor | None, causal: bool) -> Tensor | None:
     """The same rules as one tensor [b h q k] with axes of 1, True = may attend; None if all may."""
     num_queries, num_keys = query.shape[-2], keys.shape[-2]
     place = torch.arange(num_keys, device=query.device)

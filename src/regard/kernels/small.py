@@ -5,6 +5,8 @@ Everything here is decided by `serves` and `is_bare`: a layer with a hook, or of
 Triton is imported at the first call that a kernel serves.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -26,7 +28,12 @@ def linears(x: Tensor, *layers: nn.Linear) -> tuple[Tensor, ...]:
 
 def hidden(x: Tensor, layer: nn.Linear, dropout: float) -> Tensor | None:
     """dropout(max(0, layer(x))) with one kernel behind the product; None where it does not serve."""
-    if dropout >= 1.0 or not serves("hidden", x) or not is_bare(layer, nn.Linear) or not serves("hidden", x, layer.bias):
+    if (
+        dropout >= 1.0
+        or not serves("hidden", x)
+        or not is_bare(layer, nn.Linear)
+        or not serves("hidden", x, layer.bias)
+    ):
         return None
     if not _takes_product(x, [layer.weight]) or (layer.bias is not None and layer.bias.dtype != x.dtype):
         return None
@@ -49,7 +56,11 @@ def residual(
         return None
     kind = x.dtype if y is None else torch.promote_types(x.dtype, y.dtype)
     if norm is not None:
-        if not isinstance(norm, nn.LayerNorm) or not is_bare(norm, nn.LayerNorm) or norm.normalized_shape != x.shape[-1:]:
+        if (
+            not isinstance(norm, nn.LayerNorm)
+            or not is_bare(norm, nn.LayerNorm)
+            or norm.normalized_shape != x.shape[-1:]
+        ):
             return None
         if norm.weight is None or norm.bias is None or not serves("residual", norm.weight, norm.bias):
             return None
@@ -83,7 +94,7 @@ def embedding(
     return fused_embedding(weight, tokens, scale=scale, places=places, dropout=dropout, padding=padding)
 
 
-def _takes_product(x: Tensor, parameters: list[nn.Parameter]) -> bool:
+def _takes_product(x: Tensor, parameters: Sequence[Tensor]) -> bool:
     """Whether `x` and all weights have one type, which autocast leaves as it is."""
     alike = all(parameter.dtype == x.dtype for parameter in parameters)
     return alike and x.ndim > 1 and serves("linear", x, *parameters) and not is_autocast(x)

@@ -231,18 +231,24 @@ class Transformer(Translator):
         return weights.mean(1) if self.best_head is None else weights[:, self.best_head[1]]
 
     def _embed(self, table: nn.Embedding, tokens: Int[Tensor, "b t"], offset: int | Tensor) -> Float[Tensor, "b t d"]:
-        scale, place = math.sqrt(self.config.dim), self.place
-        if self.dropout.is_plain() and type(offset) is int and offset == 0 and serves("embedding", table.weight):
-            known = place is None or (isinstance(place, Sinusoidal) and is_bare(place, Sinusoidal))
-            if known:
-                weight, length = table.weight, tokens.shape[1]
-                places = None if place is None else place.table(length, weight.dtype, weight.device)
-                made = small.embedding(table, tokens, scale=scale, places=places, dropout=self.dropout.chance())
-                if made is not None:
-                    return made
-        words = table(tokens) * scale  # 3.4
+        from_start = type(offset) is int and offset == 0
+        made = self._embed_in_one(table, tokens) if from_start and serves("embedding", table.weight) else None
+        if made is not None:
+            return made
+        words = table(tokens) * math.sqrt(self.config.dim)  # 3.4
         placed: Tensor = self.dropout(words if self.place is None else self.place(words, offset=offset))
         return placed
+
+    def _embed_in_one(self, table: nn.Embedding, tokens: Int[Tensor, "b t"]) -> Float[Tensor, "b t d"] | None:
+        """The same by one kernel, for texts from their start; None where positions or layers are others."""
+        place, weight = self.place, table.weight
+        if not self.dropout.is_plain() or not (place is None or is_bare(place, Sinusoidal)):
+            return None
+        places = None
+        if isinstance(place, Sinusoidal):
+            places = place.table(tokens.shape[1], weight.dtype, weight.device)
+        scale, chance = math.sqrt(self.config.dim), self.dropout.chance()
+        return small.embedding(table, tokens, scale=scale, places=places, dropout=chance)
 
     def _inner(self) -> Attention:
         score, align = self.config.score, self.config.align

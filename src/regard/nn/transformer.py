@@ -149,5 +149,6 @@ class DecoderLayer(nn.Module):
         x, seen = self.around_inner.hand_over(x, inner.context, self.around_cross)
         queries = seen.reshape(memory.values.shape[0], -1, x.shape[-1])
         cross = self.cross(queries, memory, mask=mask, previous=previous, step=step, need_weights=need_weights)
-        x, seen = self.around_cross.hand_over(x, cross.context.reshape(x.shape), self.around_feed)
+        context = cross.context if cross.context.shape == x.shape else cross.context.reshape(x.shape)
+        x, seen = self.around_cross.hand_over(x, context, self.around_feed)
         return self.around_feed.leave(x, self.feed(seen)), inner.cache, cross

@@ -52,12 +52,12 @@ class QuickAdam:
         return True
 
     def _rows(self) -> list[tuple[Tensor, ...]] | None:
-        """Weight, moments, copy, counter and rate of each parameter; None if one of them is not as the kernel wants it."""
+        """Weight, moments, copy, counter and rate of each parameter; None if one is not as the kernel wants it."""
         copies = {id(full): used for full, used in zip(self.full, self.used, strict=True)}
         groups, rows = self.optimiser.param_groups, {}
         for group in groups:
             rate, betas = group["lr"], group["betas"]
-            plain = not (group["amsgrad"] or group["maximize"]) and 0.0 < min(betas)
+            plain = not (group["amsgrad"] or group["maximize"]) and min(betas) > 0.0
             alike = betas == groups[0]["betas"] and group["eps"] == groups[0]["eps"]
             if not (plain and alike and isinstance(rate, Tensor) and rate.dtype == torch.float32):
                 return None
