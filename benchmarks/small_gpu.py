@@ -3,6 +3,7 @@
     python benchmarks/small_gpu.py                     # kernels, then updates with 256 and 1,024 pairs
     python benchmarks/small_gpu.py kernels --no-save
     python benchmarks/small_gpu.py updates --profile   # and which kernels an update consists of
+    python benchmarks/small_gpu.py tune --no-save      # other sizes of tiles
     python benchmarks/small_gpu.py --check             # only compares, at small sizes; in Triton's interpreter too
 
 Shapes are those of the recipe transformer/multi30k_de_en with 256 pairs of 24 words: rows of 256 numbers, 8 heads of
@@ -19,6 +20,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -28,7 +30,8 @@ from torch import Tensor
 from updates import Updates
 
 from regard.data import collate
-from regard.kernels import limits
+from regard.kernels import hidden, limits, residual, short
+from regard.kernels import token_loss as token_loss_kernels
 from regard.kernels.columns import column_sums
 from regard.kernels.derivatives import plain_dot
 from regard.kernels.hidden import fused_hidden, plain_hidden
@@ -82,7 +85,7 @@ class Case:
 def cases(device: torch.device, *, small: bool, dropout: float) -> dict[str, Case]:
     """All kernels, at the sizes of the recipe or at small ones."""
     torch.manual_seed(0)
-    items, words, dim, hidden, heads, vocabulary = (2, 5, 24, 40, 2, 50) if small else (256, 24, 256, 512, 8, 8000)
+    items, words, dim, hidden_dim, heads, vocabulary = (2, 5, 24, 40, 2, 50) if small else (256, 24, 256, 512, 8, 8000)
     width = dim // heads
 
     def draw(*shape: int) -> Tensor:
@@ -123,7 +126,7 @@ def cases(device: torch.device, *, small: bool, dropout: float) -> dict[str, Cas
 
     found["residual, dropout, norm"] = Case([*rows, *vectors[:2]], plain_sum, fused_sum)
     found["hidden"] = Case(
-        [draw(items, words, hidden), draw(hidden)],
+        [draw(items, words, hidden_dim), draw(hidden_dim)],
         lambda x, b: [F.dropout(plain_hidden(x, b), dropout)],
         lambda x, b: [fused_hidden(x, b, dropout=dropout)],
     )
@@ -177,6 +180,29 @@ def kernels(device: torch.device, refused: set[str], *, rounds: int) -> list[dic
         print(f"  {name:28} plain {plain:8.1f} µs, fused {fused:8.1f} µs, {gain:5.2f} × as fast", flush=True)
         rows.append({"what": name, "plain": round(plain, 1), "fused": round(fused, 1), "ratio": round(gain, 3)})
     return rows
+
+
+TUNED: dict[str, tuple[Any, list[dict[str, int]]]] = {
+    "attention, padding": (short, [{"block_q": q, "num_warps": w} for q in (16, 32) for w in (1, 2, 4)]),
+    "attention, causal": (short, [{"block_q": q, "num_warps": w} for q in (16, 32) for w in (1, 2, 4)]),
+    "loss": (token_loss_kernels, [{"block": block, "num_warps": w} for block in (2048, 8192) for w in (4, 8, 16)]),
+    "residual, dropout, norm": (residual, [{"block": b, "num_warps": w} for b, w in ((4, 2), (4, 4), (8, 4), (16, 8))]),
+    "hidden": (hidden, [{"block": b, "num_warps": w} for b, w in ((4, 2), (4, 4), (8, 4), (16, 8))]),
+}
+
+
+def tune(device: torch.device, *, rounds: int) -> None:
+    """Microseconds of a forward and a backward pass with other sizes of tiles and other numbers of threads."""
+    for name, (module, choices) in TUNED.items():
+        own = "_block" if module is token_loss_kernels else "_tile"
+        usual, case = getattr(module, own), cases(device, small=False, dropout=0.2)[name]
+        replays = {"as it is": case.passes(case.fused)}
+        for choice in choices:
+            setattr(module, own, lambda *sizes, usual=usual, choice=choice: {**usual(*sizes), **choice})
+            replays[str(choice)] = case.passes(case.fused)
+        setattr(module, own, usual)
+        for choice_name, seconds in side_by_side(replays, rounds=rounds).items():
+            print(f"  {name:28} {choice_name:36} {1e6 * statistics.median(seconds) / PASSES:8.1f} µs", flush=True)
 
 
 def updates_of(device: torch.device, pairs: int, chosen: frozenset[str]) -> tuple[Callable[[], object], int]:
@@ -243,7 +269,7 @@ def profile(run: Callable[[], object], count: int, top: int = 70) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", choices=["kernels", "updates", []], default=[])
+    parser.add_argument("parts", nargs="*", choices=["kernels", "tune", "updates", []], default=[])
     parser.add_argument("--check", action="store_true", help="only compare, at small sizes")
     parser.add_argument("--sizes", nargs="+", type=int, default=[256, 1024], help="pairs in a batch")
     parser.add_argument("--rounds", type=int, default=20, help="how often each way takes its turn")
@@ -260,6 +286,8 @@ def main() -> None:
     rows: list[dict[str, object]] = []
     if not asked.check and "kernels" in parts:
         rows += kernels(device, refused, rounds=asked.rounds)
+    if not asked.check and "tune" in parts:
+        tune(device, rounds=asked.rounds)
     if not asked.check and "updates" in parts:
         rows += updates(device, asked.sizes, rounds=asked.rounds, profiled=asked.profile)
     if rows and asked.save:

@@ -30,7 +30,8 @@ def _forward(
     place = rows[:, None, None] * width + at
     number = tl.load(x + place, mask=inside, other=0.0).to(tl.float32)
     if has_bias:
-        number += tl.load(bias + at, mask=at < width, other=0.0).to(tl.float32)
+        every = at + tl.zeros([block, 1, 1], tl.int32)  # read in the shape of the rows: one layout for all
+        number += tl.load(bias + every, mask=inside, other=0.0).to(tl.float32)
     number = tl.maximum(number, 0.0, propagate_nan=tl.PropagateNan.ALL)
     if has_dropout:
         number = tl.where(kept_in_rows(seed, site, rows, groups, lost), number * kept_factor, 0.0)

@@ -46,11 +46,12 @@ def _forward(
     at = (groups[:, None] * 8 + tl.arange(0, 8)[None, :])[None, :, :]
     inside = (rows[:, None, None] < num_rows) & (at < width)
     place = rows[:, None, None] * width + at
+    every = at + tl.zeros([block, 1, 1], tl.int32)  # vectors are read in the shape of the rows: one layout for all
     number = tl.load(x + place, mask=inside, other=0.0).to(tl.float32)
     if has_y:
         added = tl.load(y + place, mask=inside, other=0.0).to(tl.float32)
         if has_bias:
-            added += tl.load(bias + at, mask=at < width, other=0.0).to(tl.float32)
+            added += tl.load(bias + every, mask=inside, other=0.0).to(tl.float32)
         if has_dropout:
             added = tl.where(kept_in_rows(seed, site, rows, groups, lost), added * kept_factor, 0.0)
         number += added
@@ -61,8 +62,8 @@ def _forward(
         number = tl.where(inside, rounded.to(tl.float32), 0.0)
         mean, scale = _mean_and_scale(number, inside, width, eps)
         result = (number - mean[:, None, None]) * scale[:, None, None]
-        result *= tl.load(weight + at, mask=at < width, other=0.0).to(tl.float32)
-        result += tl.load(shift_by + at, mask=at < width, other=0.0).to(tl.float32)
+        result *= tl.load(weight + every, mask=inside, other=0.0).to(tl.float32)
+        result += tl.load(shift_by + every, mask=inside, other=0.0).to(tl.float32)
         tl.store(normed + place, result.to(normed.dtype.element_ty), mask=inside)
 
 
@@ -77,6 +78,10 @@ def _backward(
     part, parts = tl.program_id(0), tl.num_programs(0)
     groups = tl.arange(0, padded_groups)
     at = (groups[:, None] * 8 + tl.arange(0, 8)[None, :])[None, :, :]
+    factor = 1.0
+    if has_norm:  # read in the shape of the rows: one layout for all
+        every = at + tl.zeros([block, 1, 1], tl.int32)
+        factor = tl.load(weight + every, mask=every < width, other=0.0).to(tl.float32)
     of_weight = tl.zeros([block, padded_groups, 8], tl.float32)
     of_shift = tl.zeros([block, padded_groups, 8], tl.float32)
     of_bias = tl.zeros([block, padded_groups, 8], tl.float32)
@@ -94,7 +99,7 @@ def _backward(
             outer = tl.load(of_normed + place, mask=inside, other=0.0).to(tl.float32)
             of_weight += outer * unit
             of_shift += outer
-            outer *= tl.load(weight + at, mask=at < width, other=0.0).to(tl.float32)
+            outer *= factor
             first = tl.sum(tl.sum(outer, 2), 1) / width
             second = tl.sum(tl.sum(outer * unit, 2), 1) / width
             gradient += (outer - first[:, None, None] - unit * second[:, None, None]) * scale[:, None, None]
