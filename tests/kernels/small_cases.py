@@ -514,6 +514,29 @@ def test_one_seed_serves_a_pass_and_layers_differ() -> None:
     assert (kept.mean(1) - 0.5).abs().max() < 0.3
 
 
+@pytest.mark.skipif(INTERPRETED, reason="needs a CUDA device")
+def test_a_captured_graph_draws_new_noise_and_follows_the_generator() -> None:
+    ones = torch.ones(64, 64, device=DEVICE)
+    fused_hidden(ones, dropout=0.5)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph), noise.one_seed():
+        first, second = fused_hidden(ones, dropout=0.5), fused_hidden(ones, dropout=0.5)
+    state, seen = torch.cuda.get_rng_state(), []
+    for _ in range(3):
+        graph.replay()
+        seen.append((first.clone(), second.clone()))
+    for number, one in enumerate(seen):
+        assert 0.4 < (one[0] == one[1]).float().mean() < 0.6
+        for other in seen[:number]:
+            assert 0.4 < (one[0] == other[0]).float().mean() < 0.6
+    torch.cuda.set_rng_state(state)
+    for one in seen:
+        graph.replay()
+        assert torch.equal(first, one[0])
+        assert torch.equal(second, one[1])
+
+
 # ── layers and models ───────────────────────────────────────────────────────────────────────────────────────────────
 
 

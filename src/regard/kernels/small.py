@@ -94,6 +94,13 @@ def embedding(
     return fused_embedding(weight, tokens, scale=scale, places=places, dropout=dropout, padding=padding)
 
 
+def normed(x: Tensor, norm: nn.Module) -> Tensor:
+    """norm(x), which need not be a norm."""
+    made = residual(x, None, norm, 0.0) if serves("residual", x) and isinstance(norm, nn.LayerNorm) else None
+    result: Tensor = norm(x) if made is None or made[1] is None else made[1]
+    return result
+
+
 def _takes_product(x: Tensor, parameters: Sequence[Tensor]) -> bool:
     """Whether `x` and all weights have one type, which autocast leaves as it is."""
     alike = all(parameter.dtype == x.dtype for parameter in parameters)

@@ -137,7 +137,7 @@ class Transformer(Translator):
         x = self._embed(self.source, source, 0)
         for layer in self.encoder:
             x = layer(x, padding)
-        x = self.encoder_norm(x)
+        x = small.normed(x, self.encoder_norm)
         return EncodedSource(x, lengths, x.new_zeros(x.shape[0], 0))
 
     def init_state(self, memory: EncodedSource) -> State:
@@ -213,7 +213,7 @@ class Transformer(Translator):
             x, _, out = layer(x, memory, mask=allowed, need_weights=number == asked)
             if number == asked:
                 weights = self._of_heads(out.weights)
-        return Translated(self.to_logits(self.decoder_norm(x)), weights)
+        return Translated(self.to_logits(small.normed(x, self.decoder_norm)), weights)
 
     @property
     def weights_from(self) -> str:

@@ -44,8 +44,7 @@ class Residual(nn.Module):
 
     def enter(self, x: Tensor) -> Tensor:
         """What the sub-layer sees."""
-        seen: Tensor = self.norm(x) if self.pre_norm else x
-        return seen
+        return small.normed(x, self.norm) if self.pre_norm else x
 
     def leave(self, x: Tensor, y: Tensor) -> Tensor:
         """x with what the sub-layer made of it, y."""
