@@ -244,7 +244,7 @@ def test_short_says_what_it_cannot_do() -> None:
         Mask.padding([3, 5]) & Mask.causal(),
         Mask.window(1, 2),
         Mask.of(torch.arange(20).view(1, 4, 5) % 3 > 0),
-        Mask.padding([[3, 2], [5, 0]]),
+        Mask.padding(torch.tensor([[3, 2], [5, 0]])),
     ],
     ids=["none", "causal", "padding", "both", "window", "dense", "by head"],
 )

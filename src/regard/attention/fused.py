@@ -236,11 +236,11 @@ def _short_rules(
         return {}
     simple = mask.simple()
     if simple is not None and simple.window is None:
-        lengths = None if simple.padding is None else simple.padding.lengths_of(num_keys)
-        if lengths is None:
+        if simple.padding is None:
             return {"causal": simple.causal}
-        if len(lead) == 2 and lengths.shape == lead[:1]:
-            return {"causal": simple.causal, "lengths": lengths.to(device)}
+        if len(lead) == 2 and simple.padding.lengths.shape == lead[:1]:
+            simple.padding.check(num_keys)
+            return {"causal": simple.causal, "lengths": simple.padding.lengths.to(device)}
     allowed = fit(mask.dense(num_queries, num_keys, device=device), (*lead, num_queries, num_keys))
     return {"allowed": _reshape_mask(allowed, lead, _four_axes(lead), num_keys)}
 

@@ -263,11 +263,6 @@ class _Padding(Mask):
                 cure=f"count the {what} that are not padding",
             )
 
-    def lengths_of(self, size: int) -> Tensor:
-        """The lengths, none of which goes beyond the items that there are."""
-        self.check(size)
-        return self.lengths
-
     def dense(self, num_queries: int, num_keys: int, *, device: Device = None, rows: Tensor | None = None) -> Tensor:
         size = num_queries if self.of_queries else num_keys
         self.check(size)

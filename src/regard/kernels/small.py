@@ -19,7 +19,7 @@ def linears(x: Tensor, *layers: nn.Linear) -> tuple[Tensor, ...]:
     bare = serves("linear", x) and all(is_bare(layer, nn.Linear) for layer in layers)
     if not bare or len({layer.bias is None for layer in layers}) != 1:
         return tuple(layer(x) for layer in layers)
-    if not _takes_product(x, [p for layer in layers for p in (layer.weight, layer.bias) if p is not None]):
+    if not _takes_product("linear", x, [p for layer in layers for p in (layer.weight, layer.bias) if p is not None]):
         return tuple(layer(x) for layer in layers)
     from regard.kernels.linear import fused_linear
 
@@ -35,7 +35,7 @@ def hidden(x: Tensor, layer: nn.Linear, dropout: float) -> Tensor | None:
         or not serves("hidden", x, layer.bias)
     ):
         return None
-    if not _takes_product(x, [layer.weight]) or (layer.bias is not None and layer.bias.dtype != x.dtype):
+    if not _takes_product("hidden", x, [p for p in (layer.weight, layer.bias) if p is not None]):
         return None
     from regard.kernels.hidden import fused_hidden
     from regard.kernels.linear import fused_linear
@@ -101,7 +101,7 @@ def normed(x: Tensor, norm: nn.Module) -> Tensor:
     return result
 
 
-def _takes_product(x: Tensor, parameters: Sequence[Tensor]) -> bool:
-    """Whether `x` and all weights have one type, which autocast leaves as it is."""
+def _takes_product(name: str, x: Tensor, parameters: Sequence[Tensor]) -> bool:
+    """Whether a kernel serves, and `x` and all weights have one type, which autocast leaves as it is."""
     alike = all(parameter.dtype == x.dtype for parameter in parameters)
-    return alike and x.ndim > 1 and serves("linear", x, *parameters) and not is_autocast(x)
+    return alike and x.ndim > 1 and serves(name, x, *parameters) and not is_autocast(x)
