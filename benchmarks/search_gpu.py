@@ -86,9 +86,7 @@ class Sentences:
         found: Found = [[] for _ in self.pairs]
         rules = replace(rules_of(how, FORBIDDEN), min_steps=self.min_steps)
         for batch in search.batches(self.pairs, rules, max_tokens=how.batch_tokens, ratio=0.0):
-            source, lengths = batch.source.to(self.device), batch.source_lengths.to(self.device)
-            state = search.model.init_state(search.model.encode(source, lengths))
-            here = search.find(state, rules, self.last[batch.indices])
+            here = search.find_texts(batch.source, batch.source_lengths, rules, self.last[batch.indices])
             for number, each in zip(batch.indices, here, strict=True):
                 found[number] = each
         return found

@@ -1,7 +1,7 @@
 """When a search runs over packed weights or fixed shapes, and what these need: a copy, buffers, and recorded steps."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 import torch
@@ -104,6 +104,14 @@ def _kept(model: nn.Module, dtype: torch.dtype | None) -> "FastSearch":
     return kept[dtype]
 
 
+class _Start(NamedTuple):
+    """What comes before the first step of a search, from the source on: it can be recorded."""
+
+    search: FixedSearch
+    places: list[Tensor]  # of source, lengths, last steps and perhaps a mask
+    tick: Callable[[], None]
+
+
 class FastSearch:
     """The searches of one model over fixed shapes, each for some shapes and rules. `model` is the copy that they use.
 
@@ -115,6 +123,8 @@ class FastSearch:
         self._frozen = Frozen(model, dtype)
         self.model: Any = self._frozen.model
         self._searches: dict[tuple[Any, ...], FixedSearch] = {}
+        self._starts: dict[tuple[Any, ...], _Start] = {}
+        self._needs: dict[tuple[Any, ...], int] = {}  # bytes of a sentence
         self._pool: Any = None
 
     @property
@@ -150,17 +160,23 @@ class FastSearch:
 
     def _size(self, keys: int, rules: PathRules | Rules, longest: int) -> int:
         """How many sentences of so many tokens are searched at once."""
-        source = torch.full((1, keys), EOS, device=self.device)
-        state = self.model.init_state(self.model.encode(source, torch.tensor([keys], device=self.device)))
-        return self.capacity(state, rules, longest)
+        if (keys, rules, longest) not in self._needs:
+            source = torch.full((1, keys), EOS, device=self.device)
+            state = self.model.init_state(self.model.encode(source, torch.tensor([keys], device=self.device)))
+            self._needs[keys, rules, longest] = self._bytes(state, rules, longest)
+        return self._fitting(self._needs[keys, rules, longest])
 
     def capacity(self, state: Any, rules: PathRules | Rules, longest: int) -> int:
         """How many sentences like that of a first `state` are searched at once, by the free memory of the device."""
+        return self._fitting(self._bytes(state, rules, longest))
+
+    def _fitting(self, each: int) -> int:
+        """How many sentences of so many bytes are searched at once."""
         if self.device.type != "cuda":
             return SIZES[-1]
         free, _ = torch.cuda.mem_get_info(self.device)
         free += torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
-        return size_in(int(SHARE * free), self._bytes(state, rules, longest))
+        return size_in(int(SHARE * free), each)
 
     def find(
         self,
@@ -175,13 +191,77 @@ class FastSearch:
     ) -> list[list[Hypothesis]]:
         """The hypotheses of sentences with these last steps [b], which lie on the host; by consensus if it is sharp."""
         batch, longest = len(last), int(last.max())
+        search = self._search_for(state, rules, longest, batch, mask)
+        options: dict[str, Any] = {"mask": mask} if isinstance(rules, Rules) else {"generator": generator}
+        found: list[list[Hypothesis]] = search(
+            state, batch=batch, bos=BOS, last=last.to(self.device), longest=longest,
+            read=_reading(rules, sharpness, count), **options,
+        )  # fmt: skip
+        return found
+
+    def find_texts(
+        self,
+        source: Tensor,
+        lengths: Tensor,
+        rules: PathRules | Rules,
+        last: Tensor,
+        *,
+        mask: Tensor | None = None,
+        generator: torch.Generator | None = None,
+        sharpness: float | None = None,
+        count: int | None = None,
+    ) -> list[list[Hypothesis]]:
+        """The same of sentences [b k] with these `lengths`; on a GPU the encoder is recorded with all that follows it.
+
+        All tensors lie on the host.
+        """
+        read = _reading(rules, sharpness, count)
+        if self.device.type != "cuda" or (isinstance(rules, PathRules) and rules.temperature is not None):
+            state = self.model.init_state(self.model.encode(source.to(self.device), lengths.to(self.device)))
+            mask = None if mask is None else mask.to(self.device)
+            return self.find(state, rules, last, mask=mask, generator=generator, sharpness=sharpness, count=count)
+        batch, longest = len(last), int(last.max())
+        rows = self._rows(batch)
+        given = [source, lengths, last] if mask is None else [source, lengths, last, mask]
+        padded = [_padded(tensor, rows, fill) for tensor, fill in zip(given, (EOS, 1, 0, True), strict=False)]
+        key = (rules, room_for(longest), mask is None, *padded[0].shape)
+        if key not in self._starts or self._starts[key].search.steps < longest:
+            self._starts[key] = self._start_for(padded, rules, longest)
+        start = self._starts[key]
+        for place, tensor in zip(start.places, padded, strict=True):
+            place.copy_(tensor, non_blocking=True)
+        start.search.runner.run((-1, source.shape[1]), start.tick)
+        found: list[list[Hypothesis]] = start.search.go(batch=batch, longest=longest, read=read)
+        return found
+
+    def _rows(self, batch: int) -> int:
+        """For how many sentences a search of `batch` has places."""
+        return batch if self.device.type != "cuda" else fitting([*SIZES, batch], batch)
+
+    def _start_for(self, given: Sequence[Tensor], rules: PathRules | Rules, longest: int) -> "_Start":
+        places = [tensor.to(self.device) for tensor in given]
+        source, lengths, last, *mask = places
+        state = self.model.init_state(self.model.encode(source, lengths))
+        search = self._search_for(state, rules, longest, len(source), mask[0] if mask else None)
+        options: dict[str, Any] = {"mask": mask[0] if mask else None} if isinstance(rules, Rules) else {}
+
+        def tick() -> None:
+            state = self.model.init_state(self.model.encode(source, lengths))
+            search.start(state, last, bos=BOS, **options)
+
+        return _Start(search, places, tick)
+
+    def _search_for(
+        self, state: Any, rules: PathRules | Rules, longest: int, batch: int, mask: Tensor | None
+    ) -> FixedSearch:
+        """The search of states like this one; it is made where there is none yet."""
         steps = room_for(longest)
         if self.model.fixed_state(state, steps=steps) is None:
             steps = longest  # a model may have so many positions and no more
         if (first := self.model.fixed_state(state, steps=steps)) is None:
             cure = "set impl=plain"
             raise ConfigError("this model has no fixed shapes with these settings", got=f"{longest} steps", cure=cure)
-        largest = batch if self.device.type != "cuda" else fitting([*SIZES, batch], batch)
+        largest = self._rows(batch)
         sizes = (*(size for size in SIZES if size < largest), largest)
         shapes = tuple((tensor.shape[1:], tensor.dtype) for tensor in tensors(first))
         keys = None if mask is None or not isinstance(rules, Rules) else mask.shape[1]
@@ -189,13 +269,7 @@ class FastSearch:
         if key not in self._searches:
             made = FixedSearch(self.model, rules, state, sizes=sizes, steps=steps, keys=keys, runner=self._runner())
             self._searches = {**self._searches, key: made} if self.device.type == "cuda" else {key: made}
-        options: dict[str, Any] = {"mask": mask} if isinstance(rules, Rules) else {"generator": generator}
-        read = {"sharpness": sharpness, "count": count} if isinstance(rules, Rules) else None
-        search = self._searches[key]
-        found: list[list[Hypothesis]] = search(
-            state, batch=batch, bos=BOS, last=last.to(self.device), longest=longest, read=read, **options
-        )
-        return found
+        return self._searches[key]
 
     def of_pictures(
         self,
@@ -232,6 +306,18 @@ class FastSearch:
         words = getattr(config, "target_vocabulary", getattr(config, "vocabulary", 50_000))
         keys = max((tensor.shape[1] for tensor in tensors(state) if tensor.ndim > 2), default=1)
         return beams * (2 * kept + steps * (16 + 4 * keys) + 16 * words)
+
+
+def _reading(rules: PathRules | Rules, sharpness: float | None, count: int | None) -> dict[str, Any] | None:
+    """How results are read."""
+    return {"sharpness": sharpness, "count": count} if isinstance(rules, Rules) else None
+
+
+def _padded(tensor: Tensor, rows: int, fill: int) -> Tensor:
+    """With more rows, full of one number."""
+    if len(tensor) == rows:
+        return tensor
+    return torch.cat([tensor, tensor.new_full((rows - len(tensor), *tensor.shape[1:]), fill)])
 
 
 def rules_of(how: Any, forbidden: Sequence[int]) -> PathRules | Rules:

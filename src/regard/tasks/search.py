@@ -205,10 +205,10 @@ def _batches(pairs: list[Pair], how: Search, fast: FastSearch | None) -> list[To
 def _hypotheses_fast(
     fast: FastSearch, batch: TokenBatch, how: Search, generator: torch.Generator | None
 ) -> list[list[Hypothesis]]:
-    source, lengths = batch.source.to(fast.device), batch.source_lengths.to(fast.device)
-    mask = torch.arange(source.shape[1], device=source.device) < lengths.unsqueeze(1)
-    return fast.find(
-        fast.model.init_state(fast.model.encode(source, lengths)),
+    mask = torch.arange(batch.source.shape[1]) < batch.source_lengths.unsqueeze(1)
+    return fast.find_texts(
+        batch.source,
+        batch.source_lengths,
         rules_of(how, FORBIDDEN),
         (how.max_ratio * batch.source_lengths).long() + 10,
         mask=mask if how.coverage_penalty else None,
