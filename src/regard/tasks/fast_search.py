@@ -21,24 +21,30 @@ from regard.nn.evaluating import device_of
 from regard.nn.frozen import Frozen
 
 SIZES = (1, 4, 16, 64, 128, 256, 512, 1024, 2048)  # sentences in a step
-FEW = 16  # sentences that fit into every memory
+FEW = 16  # sentences that fit into every memory, and for which recording does not pay
+HELD = 2**30  # bytes that may be kept from one job to the next
 MOST_BEAMS = 16  # of a packed model, where every prefix looks at the places of all prefixes of its sentence
 SHARE = 0.4  # of the free memory that a search may fill
 _KEPT: WeakKeyDictionary[nn.Module, dict[torch.dtype | None, "FastSearch"]] = WeakKeyDictionary()
 
 
-def fast_search(model: nn.Module, how: Any) -> "FastSearch | None":
-    """The search over fixed shapes with these settings, or None for the plain one.
+def fast_search(model: nn.Module, how: Any, *, count: int) -> "FastSearch | None":
+    """The search of `count` sentences over fixed shapes with these settings, or None for the plain one.
 
-    impl="fixed" takes it on any device, or says why it cannot; so does precision="bfloat16". "auto" does not:
-    recorded steps have not run on a GPU yet.
+    impl="fixed" takes it on any device, or says why it cannot; so does precision="bfloat16". "auto" takes it on a GPU
+    for a search, not for samples, of many sentences, or of a model whose steps were recorded already; whoever asked
+    with "auto" sees to `has_shapes`.
     """
-    if how.impl in ("plain", "packed") or (how.impl == "auto" and how.precision == "model"):
+    if how.impl in ("plain", "packed"):
+        return None
+    wished = how.impl == "fixed" or how.precision != "model"
+    few = count < FEW and model not in _KEPT
+    if not wished and (device_of(model).type != "cuda" or few or how.temperature is not None):
         return None
     reason = _reason_against_fixed(model)
-    if reason:
+    if reason and wished:
         raise ConfigError("a search over fixed shapes cannot run here", got=reason, cure="set impl=plain")
-    return _kept(model, torch.bfloat16 if how.precision == "bfloat16" else None)
+    return None if reason else _kept(model, torch.bfloat16 if how.precision == "bfloat16" else None)
 
 
 def recording_seconds(model: nn.Module) -> float:
@@ -125,6 +131,8 @@ class FastSearch:
         self._searches: dict[tuple[Any, ...], FixedSearch] = {}
         self._starts: dict[tuple[Any, ...], _Start] = {}
         self._needs: dict[tuple[Any, ...], int] = {}  # bytes of a sentence
+        self._has_shapes: bool | None = None  # None: nobody has asked
+        self._held = 0  # bytes of the device that searches and recordings took
         self._pool: Any = None
 
     @property
@@ -132,6 +140,17 @@ class FastSearch:
         """What recording has taken."""
         runners = (each.runner for each in self._searches.values())
         return sum((each.seconds for each in runners if isinstance(each, Captured)), 0.0)
+
+    def has_shapes(self, state: Callable[[Any], Any]) -> bool:
+        """Whether states like the one that `state` makes with the copy of the model can keep their shapes."""
+        if self._has_shapes is None:
+            self._has_shapes = self.model.fixed_state(state(self.model), steps=room_for(1)) is not None
+        return self._has_shapes
+
+    def trim(self) -> None:
+        """Lets go of buffers and recordings if they hold more of the device than `HELD` bytes."""
+        if self._held > HELD:
+            self._searches, self._starts, self._pool, self._held = {}, {}, None, 0
 
     def fits(self, model: nn.Module) -> bool:
         """Whether the copy is one of this model as it is: on the same device, in the same type."""
@@ -190,13 +209,14 @@ class FastSearch:
         count: int | None = None,
     ) -> list[list[Hypothesis]]:
         """The hypotheses of sentences with these last steps [b], which lie on the host; by consensus if it is sharp."""
-        batch, longest = len(last), int(last.max())
+        batch, longest, before = len(last), int(last.max()), self._allocated()
         search = self._search_for(state, rules, longest, batch, mask)
         options: dict[str, Any] = {"mask": mask} if isinstance(rules, Rules) else {"generator": generator}
         found: list[list[Hypothesis]] = search(
             state, batch=batch, bos=BOS, last=last.to(self.device), longest=longest,
             read=_reading(rules, sharpness, count), **options,
         )  # fmt: skip
+        self._held += max(0, self._allocated() - before)
         return found
 
     def find_texts(
@@ -225,6 +245,7 @@ class FastSearch:
         given = [source, lengths, last] if mask is None else [source, lengths, last, mask]
         padded = [_padded(tensor, rows, fill) for tensor, fill in zip(given, (EOS, 1, 0, True), strict=False)]
         key = (rules, room_for(longest), mask is None, *padded[0].shape)
+        before = self._allocated()
         if key not in self._starts or self._starts[key].search.steps < longest:
             self._starts[key] = self._start_for(padded, rules, longest)
         start = self._starts[key]
@@ -232,7 +253,11 @@ class FastSearch:
             place.copy_(tensor, non_blocking=True)
         start.search.runner.run((-1, source.shape[1]), start.tick)
         found: list[list[Hypothesis]] = start.search.go(batch=batch, longest=longest, read=read)
+        self._held += max(0, self._allocated() - before)
         return found
+
+    def _allocated(self) -> int:
+        return torch.cuda.memory_allocated(self.device) if self.device.type == "cuda" else 0
 
     def _rows(self, batch: int) -> int:
         """For how many sentences a search of `batch` has places."""
