@@ -10,6 +10,7 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 WIDEST = 256  # features and value width
 WIDEST_SINGLE = 2048  # the same, for one query
 WIDEST_BANDED = 128  # head and value width of attention over a band
+MOST_FEW_QUERIES, MOST_FEW_KEYS, WIDEST_FEW = 16, 128, 128  # that one program has at once, see few_queries.py
 MOST_CELLS = 8192  # of a memory, rows and columns each raised to a power of two: one program has all of it in registers
 MOST_SHORT_KEYS = 128  # of one item and head of attention over short texts: one program has all of them
 WIDEST_SHORT = 128  # head and value width of it
