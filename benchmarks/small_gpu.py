@@ -108,6 +108,15 @@ def cases(device: torch.device, *, small: bool, dropout: float) -> dict[str, Cas
             ],
             lambda q, k, v, seen=seen: [F.scaled_dot_product_attention(q, k, v, attn_mask=seen)],
         )
+    for name, shape in (("attention, 48 words", (items, heads, 2 * words, width)),
+                        ("attention, heads of 64", (items, max(1, heads // 2), words, 2 * width))):  # fmt: skip
+        scale = shape[-1] ** -0.5
+        found[name] = Case(
+            [draw(*shape) for _ in range(3)],
+            lambda q, k, v, scale=scale: [plain_dot(q, k, v, scale=scale, causal=True)],
+            lambda q, k, v, scale=scale: [fused_short(q, k, v, scale=scale, causal=True)],
+            lambda q, k, v: [F.scaled_dot_product_attention(q, k, v, is_causal=True)],
+        )
     found["loss"] = Case(
         [3 * draw(items * words, vocabulary)],
         lambda x: [token_loss(x, targets, smoothing=0.1)],

@@ -25,6 +25,7 @@ from regard.kernels.short import fused_short, visible
 from regard.kernels.token_loss import fused_token_losses
 from regard.models import Transformer, TransformerConfig
 from regard.nn import EncoderLayer, FeedForward, token_loss
+from regard.train.mixed_precision import Masters
 from regard.train.quick_adam import QuickAdam
 
 pytestmark = [
@@ -91,7 +92,9 @@ def compare(fused: Way, plain: Way, inputs: Sequence[Tensor], dtype: torch.dtype
         assert torch.equal(one, twice), number
         size = max(truth.norm().item(), 1e-3 * math.sqrt(max(truth.numel(), 1)))
         error, allowed = ((x.double() - truth).norm().item() / size for x in (one, other))
-        assert error <= max(FACTOR[dtype] * allowed, products * ROUNDING[dtype]), f"{number}: {error:.1e}, plain {allowed:.1e}"
+        assert error <= max(FACTOR[dtype] * allowed, products * ROUNDING[dtype]), (
+            f"{number}: {error:.1e}, plain {allowed:.1e}"
+        )
 
 
 # ── cross entropy ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -490,10 +493,15 @@ def test_embedding_drops_and_names_no_words() -> None:
     assert 0.4 < keep.float().mean() < 0.6
     expected = weight[tokens] * keep * 2
     outer = torch.randn_like(out)
-    torch.testing.assert_close(
-        torch.autograd.grad(out, weight, outer)[0], torch.autograd.grad(expected, weight, outer)[0]
-    )
+    found, wanted = (torch.autograd.grad(x, weight, outer, retain_graph=True)[0] for x in (out, expected))
+    torch.testing.assert_close(found, wanted)
     assert fused_embedding(weight, tokens * 0 + 9).isnan().all()
+    cubes = (lambda x: (x**3).sum() / 3, lambda x: (x**3).sum() / 3)
+    seconds = []
+    for cube, made in zip(cubes, (out, expected), strict=True):
+        [first] = torch.autograd.grad(cube(made), weight, create_graph=True)
+        seconds.append(torch.autograd.grad(first.square().sum(), weight)[0])
+    torch.testing.assert_close(*seconds, rtol=1e-4, atol=1e-3)
 
 
 # ── noise ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -579,6 +587,44 @@ def test_a_transformer_is_the_same(chosen: Callable[..., None], pre_norm: bool) 
         assert torch.equal(same, truth)  # float64 is left to plain operations
         error, allowed = ((x.double() - truth).norm() / (truth.norm() + 1e-2) for x in (one, other))
         assert error <= 3 * allowed + 1e-6
+
+
+def test_copies_of_weights_are_projected_together(chosen: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    model = model_of()
+    exact = loss_and_gradients(copy.deepcopy(model).bfloat16().double())
+    masters = Masters(model, half=True)
+    masters.start()
+    theirs, counts = loss_and_gradients(model), []
+    whole = linear.join
+
+    def watched(tensors: Sequence[Tensor], axis: int) -> Tensor:
+        made = whole(tensors, axis)
+        counts.append((len(tensors), made.data_ptr() == tensors[0].data_ptr()))
+        return made
+
+    monkeypatch.setattr(linear, "join", watched)
+    chosen(*limits.SMALL)
+    ours = loss_and_gradients(model)
+    assert {3, 2} <= {count for count, _ in counts}  # queries, keys and values; keys and values of the source
+    assert all(is_view for _, is_view in counts)  # weights, biases and gradients: nothing is copied
+    for one, other, truth in zip(ours, theirs, exact, strict=True):
+        error, allowed = ((x.double() - truth).norm() / (truth.norm() + 1e-1) for x in (one, other))
+        assert error <= FACTOR[torch.bfloat16] * allowed + 2.0**-7
+
+
+def test_autocast_gives_what_it_gave(chosen: Callable[..., None]) -> None:
+    model = model_of()
+
+    def mixed() -> list[Tensor]:
+        with torch.autocast(DEVICE, dtype=torch.bfloat16):
+            return loss_and_gradients(model)
+
+    theirs, exact = mixed(), loss_and_gradients(copy.deepcopy(model).double())
+    chosen(*limits.SMALL)
+    for one, other, truth in zip(mixed(), theirs, exact, strict=True):
+        assert one.dtype == other.dtype
+        error, allowed = ((x.double() - truth).norm() / (truth.norm() + 1e-1) for x in (one, other))
+        assert error <= FACTOR[torch.bfloat16] * allowed + 2.0**-7
 
 
 def test_dropout_of_a_transformer_follows_the_seed(chosen: Callable[..., None]) -> None:

@@ -10,6 +10,7 @@ from regard.attention.band import band_of
 from regard.attention.mask import Mask
 from regard.base import ConfigError, ImplementationUnavailable
 from regard.kernels.derivatives import REASON, transformed
+from regard.kernels.limits import MOST_FEW_QUERIES
 from regard.kernels.serving import serves
 from regard.score import ScaledDot
 
@@ -18,6 +19,7 @@ DOTS = ("sdpa", "banded", "short")  # for scores that are products; the others a
 HALF = (torch.bfloat16, torch.float16)
 KEYS_OF_A_BAND = 4  # as many times as many keys as a query sees: from here on `auto` leaves the others out
 MOST_SHORT = 64  # queries, and keys: up to here `auto` takes the kernel for short texts
+WIDEST_SHORT_HEAD = 64  # numbers of a head, beyond which it was not timed
 FEWEST_SHORT = 256  # heads of all items together, below which it leaves most of a chip empty
 OVER_EDGES = ("auto", "reference", "triton")
 
@@ -160,8 +162,11 @@ def _is_short(score: Any, call: Call) -> bool:
         return False
     if query.dtype not in HALF or not query.dtype == call.keys.dtype == values.dtype or call.bias:
         return False
+    if query.shape[-2] <= MOST_FEW_QUERIES and not torch.is_grad_enabled():
+        return False  # a step of a search, which has a kernel of its own
     few = max(query.shape[-2], values.shape[-2]) <= MOST_SHORT and query.shape[:-2].numel() >= FEWEST_SHORT
-    return few and serves("short", query, call.keys, values) and not _against_short(call)
+    narrow = max(query.shape[-1], values.shape[-1]) <= WIDEST_SHORT_HEAD
+    return few and narrow and serves("short", query, call.keys, values) and not _against_short(call)
 
 
 def _pays(score: Any, call: Call) -> bool:

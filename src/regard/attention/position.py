@@ -106,7 +106,7 @@ def _kept_table(*what: Any) -> Tensor:
 
 
 def _new_table(size: int, dim: int, base: float, dtype: torch.dtype, device: torch.device) -> Tensor:
-    with torch.no_grad():
+    with torch.inference_mode(False), torch.no_grad():
         positions = torch.arange(size, device=device, dtype=torch.promote_types(dtype, torch.float32))
         return sinusoid(positions, dim, base=base).to(dtype)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard.kernels.launch import contiguous_rows, jit, on, power_of_two, tl
 
-PARTS = 256  # of the rows; the second kernel has one number of each at once
+PARTS = 512  # of the rows at most; the second kernel has one number of each at once
 
 
 @jit
@@ -39,8 +39,17 @@ def _fold(partial_sums, out, stride_row, num_parts, width, padded_parts: tl.cons
     tl.store(out + columns, total.to(out.dtype.element_ty), mask=columns < width)
 
 
+def parts_of(tiles: int) -> int:
+    """Into how many parts a sum over tiles of rows is cut: one for each, or four tiles to a part where there are many.
+
+    >>> parts_of(0), parts_of(100), parts_of(1024), parts_of(10_000)
+    (1, 100, 256, 512)
+    """
+    return max(1, min(PARTS, tiles if tiles <= PARTS // 2 else max(PARTS // 2, tiles // 4)))
+
+
 def fold(partial_sums: Float[Tensor, "p n d"], dtype: torch.dtype) -> Float[Tensor, "n d"]:
-    """The sum of up to 256 parts, in `dtype`; parts may lie apart, what belongs to one part lies together."""
+    """The sum of up to 512 parts, in `dtype`; parts may lie apart, what belongs to one part lies together."""
     parts, count, width = partial_sums.shape
     out = torch.empty(count, width, dtype=dtype, device=partial_sums.device)
     if out.numel():
@@ -70,7 +79,7 @@ def column_sums(x: Float[Tensor, "n d"]) -> Float[Tensor, " d"]:
     if not x.numel():
         return x.new_zeros(width)
     block_columns = min(64, power_of_two(width, 16))
-    parts = max(1, min(PARTS // 4, -(-rows // 32)))
+    parts = max(1, min(PARTS // 8, -(-rows // 32)))
     partial_sums = torch.empty(parts, 1, width, dtype=torch.float32, device=x.device)
     with on(x):
         _parts[(parts, -(-width // block_columns))](

@@ -10,12 +10,12 @@ zeros from the same kernel.
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from regard.kernels.derivatives import refuse_transforms
+from regard.kernels.derivatives import has_no_memory, refuse_transforms
 from regard.kernels.dropout import kept_in_rows
 from regard.kernels.launch import jit, on, power_of_two, tl
 from regard.kernels.noise import kept_scale, next_site, threshold
+from regard.kernels.residual import survivors
 
 
 @jit
@@ -76,9 +76,9 @@ def fused_embedding(
     dropout: float = 0.0,
     padding: int | None = None,
 ) -> Float[Tensor, "b t d"]:
-    """dropout(scale · weight[tokens] + places); the word `padding` learns nothing. It can be differentiated once.
+    """dropout(scale · weight[tokens] + places); the word `padding` learns nothing.
 
-    A token that is no word gives NaN. p of the dropout is rounded to a multiple of 2⁻¹⁶. Places take no gradient.
+    Gradients flow to the weight, also twice. A token that is no word gives NaN. p of the dropout is rounded to a multiple of 2⁻¹⁶. Places take no gradient.
     """
     refuse_transforms("fused_embedding")
     lost = threshold(dropout)
@@ -108,10 +108,14 @@ class _Embedding(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, grad):
         tokens, seed = ctx.saved_tensors
         (words, width), dtype, site, lost, scale, padding = ctx.settings
+        if torch.is_grad_enabled() or has_no_memory(grad):  # a second derivative, or many gradients at once
+            noise = scale * survivors(torch.Size((*tokens.shape, width)), seed, site, lost) if lost else scale
+            given = (grad * noise).to(dtype)
+            ignored = -1 if padding is None else padding
+            return torch.ops.aten.embedding_dense_backward(given, tokens, words, ignored, False), *(None,) * 7
         grad = grad.contiguous()
         gradient = torch.empty(words, width, dtype=dtype, device=grad.device)
         if not grad.numel():

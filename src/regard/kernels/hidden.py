@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.kernels.columns import PARTS, fold
+from regard.kernels.columns import fold, parts_of
 from regard.kernels.derivatives import has_no_memory, refuse_transforms
 from regard.kernels.dropout import kept_in_rows
 from regard.kernels.launch import jit, on, power_of_two, tl
@@ -103,7 +103,7 @@ class _Hidden(torch.autograd.Function):
         grad = grad.contiguous()
         of_x, width = torch.empty_like(out), out.shape[-1]
         rows, tile = out.numel() // max(width, 1), _tile(width)
-        parts = max(1, min(PARTS // 2, -(-rows // tile["block"])))
+        parts = parts_of(-(-rows // tile["block"]))
         partial_sums = torch.empty(parts, 1, width, dtype=torch.float32, device=out.device)
         with on(out):
             _backward[(parts, -(-width // (8 * tile["block_groups"])))](
@@ -119,6 +119,6 @@ def plain_hidden(x: Tensor, bias: Tensor | None = None, *, noise: Tensor | None 
 
 
 def _tile(width: int) -> dict[str, int]:
-    """Rows and groups of eight columns of a program: 2,048 numbers."""
+    """Rows and groups of eight columns of a program: 1,024 numbers."""
     groups = min(32, power_of_two(-(-width // 8), 2))
-    return {"block": 256 // groups, "block_groups": groups, "num_warps": 4}
+    return {"block": 128 // groups, "block_groups": groups, "num_warps": 4}

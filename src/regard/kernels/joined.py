@@ -17,15 +17,16 @@ def join(tensors: Sequence[Tensor], axis: int) -> Tensor:
     first = tensors[0]
     axis %= first.ndim
     size = sum(tensor.shape[axis] for tensor in tensors)
-    if not _fit(tensors, axis):
+    if not are_side_by_side(tensors, axis):
         return torch.cat(list(tensors), axis)
     shape = [size if number == axis else length for number, length in enumerate(first.shape)]
     return first.as_strided(shape, first.stride())
 
 
-def _fit(tensors: Sequence[Tensor], axis: int) -> bool:
+def are_side_by_side(tensors: Sequence[Tensor], axis: int) -> bool:
     """Whether each tensor begins where the one before it ends along the axis, with the same steps."""
     first = tensors[0]
+    axis %= first.ndim
     if any(tensor.device.type == "meta" or tensor.numel() == 0 for tensor in tensors):
         return False
     place = first.storage_offset()

@@ -15,8 +15,8 @@ MOST_CELLS = 8192  # of a memory, rows and columns each raised to a power of two
 MOST_SHORT_KEYS = 128  # of one item and head of attention over short texts: one program has all of them
 WIDEST_SHORT = 128  # head and value width of it
 WIDEST_ROW = 4096  # numbers of a row that is normalised: one program has all of it
-CHOSEN_ON_A_GPU: frozenset[str] = frozenset()  # of SMALL: those whose figures on a GPU were seen
 SMALL = frozenset({"token_loss", "short", "residual", "hidden", "linear", "embedding", "adam"})  # for small models
+CHOSEN_ON_A_GPU: frozenset[str] = SMALL  # those whose figures on a GPU were seen; none: frozenset()
 EVERYWHERE = 1 << 30  # a window without end
 HAS_TRITON = importlib.util.find_spec("triton") is not None  # asked once: a search of the path for every call is slow
 

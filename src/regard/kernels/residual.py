@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.kernels.columns import PARTS, fold, hand_on
+from regard.kernels.columns import fold, hand_on, parts_of
 from regard.kernels.derivatives import differentiable_again, has_no_memory, refuse_transforms
 from regard.kernels.dropout import kept_in_rows
 from regard.kernels.launch import jit, on, power_of_two, tl
@@ -195,7 +195,7 @@ class _Residual(torch.autograd.Function):
         grad_y = torch.empty(shape, dtype=ctx.kinds[1], device=given.device) if has_y and lost else None
         rows = given.numel() // width if given.numel() else 0
         tile = _tile(width)
-        parts = max(1, min(PARTS, -(-rows // tile["block"])))
+        parts = parts_of(-(-rows // tile["block"]))
         partial_sums = torch.empty(parts, 3, width, dtype=torch.float32, device=given.device)
         with on(given):
             _backward[(parts,)](

@@ -24,7 +24,7 @@ def serves(name: str, *tensors: Tensor | None) -> bool:
         raise ConfigError(
             "a kernel for small models", got=repr(name), expected=f"one of {', '.join(sorted(limits.SMALL))}"
         )
-    if name not in limits.CHOSEN_ON_A_GPU or not limits.HAS_TRITON or torch.compiler.is_compiling():
+    if name not in limits.CHOSEN_ON_A_GPU or not limits.HAS_TRITON or _is_recorded():
         return False
     present = [tensor for tensor in tensors if tensor is not None]
     device = present[0].device
@@ -38,6 +38,11 @@ def serves(name: str, *tensors: Tensor | None) -> bool:
         for tensor in present
     )
     return plain and not transformed() and torch._C._len_torch_function_stack() == 0
+
+
+def _is_recorded() -> bool:
+    """Whether a compiler or an exporter looks on, which shall see plain operations."""
+    return torch.compiler.is_compiling() or torch.jit.is_tracing()
 
 
 def is_bare(layer: nn.Module, kind: type[nn.Module]) -> bool:

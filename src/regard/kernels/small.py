@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from regard.kernels.joined import are_side_by_side
 from regard.kernels.limits import WIDEST_ROW
 from regard.kernels.serving import is_autocast, is_bare, serves
 
@@ -21,9 +22,14 @@ def linears(x: Tensor, *layers: nn.Linear) -> tuple[Tensor, ...]:
         return tuple(layer(x) for layer in layers)
     if not _takes_product("linear", x, [p for layer in layers for p in (layer.weight, layer.bias) if p is not None]):
         return tuple(layer(x) for layer in layers)
+    weights = [layer.weight for layer in layers]
+    if not torch.is_grad_enabled() and not are_side_by_side(weights, 0):
+        return tuple(layer(x) for layer in layers)  # no bias has a gradient, and a copy of weights would not pay
     from regard.kernels.linear import fused_linear
 
-    return fused_linear(x, [layer.weight for layer in layers], [layer.bias for layer in layers])
+    if not are_side_by_side(weights, 0):
+        return tuple(fused_linear(x, [layer.weight], [layer.bias])[0] for layer in layers)
+    return fused_linear(x, weights, [layer.bias for layer in layers])
 
 
 def hidden(x: Tensor, layer: nn.Linear, dropout: float) -> Tensor | None:

@@ -16,7 +16,7 @@ from regard.kernels.arithmetic import precise_exp
 from regard.kernels.derivatives import refuse_transforms
 from regard.kernels.launch import jit, on, power_of_two, tl
 
-BLOCK = 8192  # logits that a program has at once
+BLOCK = 2048  # logits that a program has at once
 
 
 @jit
@@ -135,6 +135,6 @@ class _Losses(torch.autograd.Function):
 
 
 def _block(width: int) -> dict[str, int]:
-    """The size of a block, and threads that have 32 numbers of it each."""
+    """The size of a block, and threads that have 16 numbers of it each."""
     block = min(BLOCK, power_of_two(width, 16))
-    return {"block": block, "num_warps": min(8, max(1, block // 1024))}
+    return {"block": block, "num_warps": max(1, block // 512)}
