@@ -1,6 +1,7 @@
 """A search over fixed shapes whose steps run through kernels equals the plain search. `child.py` runs this file."""
 
 import random
+from itertools import chain
 
 import pytest
 import torch
@@ -125,6 +126,6 @@ def test_a_step_in_one_kernel_is_that_of_plain_operations(seed: int, monkeypatch
             assert_close(here, other, rtol=1e-5, atol=1e-5, msg=lambda text, name=name: f"{name}: {text}")
     found, expected = (board.results(sentences, steps) for board in boards)
     assert [len(each) for each in found] == [len(each) for each in expected]  # none, where nothing was possible
-    for one, other in zip(sum(found, []), sum(expected, []), strict=True):
+    for one, other in zip(chain(*found), chain(*expected), strict=True):
         assert (one.tokens, one.finished) == (other.tokens, other.finished)
         assert one.score == pytest.approx(other.score, abs=1e-4)
