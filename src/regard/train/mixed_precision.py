@@ -8,11 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.kernels.joined import side_by_side
 from regard.train.averaging import RunningMean
 from regard.train.checkpoint import load_checkpoint, load_weights, place_of, save_checkpoint, weights
 from regard.train.distributed import World
-
-ALIGNED = 8  # numbers of bfloat16, 16 bytes: what a GPU reads at a time
 
 
 class Masters:
@@ -32,7 +31,7 @@ class Masters:
     def start(self) -> None:
         """From here on the model computes with copies. Whoever wants the originals' places takes them before."""
         if self.half:
-            self._point_to(_copies_side_by_side(self.full))
+            self._point_to(side_by_side(self.full, torch.bfloat16))
             for module in self.model.modules():
                 if isinstance(module, nn.RNNBase):
                     module.flatten_parameters()  # one buffer, as cuDNN wants it
@@ -120,20 +119,3 @@ class Masters:
     def _point_to(self, places: list[Tensor]) -> None:
         for used, place in zip(self.used, places, strict=True):
             used.data = place
-
-
-def _copies_side_by_side(originals: list[nn.Parameter]) -> list[Tensor]:
-    """bfloat16 copies in one memory, matrices first: those of one layer lie side by side, as one product reads them."""
-    order = sorted(range(len(originals)), key=lambda number: originals[number].ndim < 2)  # stable
-    places, size = {}, 0
-    for number in order:
-        places[number] = size
-        size += -(-originals[number].numel() // ALIGNED) * ALIGNED
-    if not originals:
-        return []
-    memory = torch.zeros(size, dtype=torch.bfloat16, device=originals[0].device)
-    copies = []
-    for number, original in enumerate(originals):
-        start = places[number]
-        copies.append(memory[start : start + original.numel()].view(original.shape).copy_(original.detach()))
-    return copies
