@@ -64,6 +64,19 @@ def test_words_become_markdown_that_says_the_same(reference: ModuleType) -> None
     assert "```text\n    a  table\n```" in told
 
 
+def test_numbers_stay_with_their_units_in_rows_of_tables_alone(docs: ModuleType) -> None:
+    text = "| 3 ms, ≈ 2.5 min | 4 more (5 GB) |\n3 ms\n|\n"
+    assert docs.together(text) == "| 3\u00a0ms, ≈\u00a02.5\u00a0min | 4 more (5\u00a0GB) |\n3 ms\n|\n"
+
+
+def test_what_commands_do_stands_above_them_where_lines_are_long(docs: ModuleType) -> None:
+    short = "```sh\nmake demo    # trains\n```"
+    assert docs.above(short) == short
+    far = f"make test{' ' * 90}# runs the tests"
+    assert docs.above(f"```sh\nregard list\n{far}\n```") == "```sh\nregard list\n# runs the tests\nmake test\n```"
+    assert docs.above(f"```python\n{far}\n```") == f"```python\n{far}\n```"
+
+
 def test_everything_is_staged_and_listed(docs: ModuleType) -> None:
     docs.stage(notebooks=False)
     front = (docs.STAGE / "index.md").read_text()
@@ -77,6 +90,7 @@ def test_everything_is_staged_and_listed(docs: ModuleType) -> None:
     assert "class Trainer" in (docs.STAGE / "code" / "src_regard_train_trainer_py.md").read_text()
     gallery = (docs.STAGE / "docs" / "gallery.md").read_text()
     assert gallery.count("![") > 10
+    assert "([RNNsearch](papers/bahdanau.md))" in gallery
     assert all((docs.STAGE / "docs" / name).exists() for name in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", gallery))
 
 
