@@ -86,9 +86,7 @@ class Sentences:
         found: Found = [[] for _ in self.pairs]
         rules = replace(rules_of(how, FORBIDDEN), min_steps=self.min_steps)
         for batch in search.batches(self.pairs, rules, max_tokens=how.batch_tokens, ratio=0.0):
-            source, lengths = batch.source.to(self.device), batch.source_lengths.to(self.device)
-            state = search.model.init_state(search.model.encode(source, lengths))
-            here = search.find(state, rules, self.last[batch.indices])
+            here = search.find_texts(batch.source, batch.source_lengths, rules, self.last[batch.indices])
             for number, each in zip(batch.indices, here, strict=True):
                 found[number] = each
         return found
@@ -123,6 +121,15 @@ def build(part: str, device: torch.device, *, words: int = WORDS) -> Any:
     return kind.model(config).to(device).eval()
 
 
+def _in_half(model: Any) -> Any:
+    """A copy in bfloat16, with the weights of recurrent layers side by side, as they are in a new model."""
+    half = copy.deepcopy(model).bfloat16()
+    for module in half.modules():
+        if isinstance(module, torch.nn.RNNBase):
+            module.flatten_parameters()
+    return half
+
+
 def compare(name: str, ours: Found, plain: Found) -> None:
     """Counts equal tokens and looks at the scores; refuses ours where scores of other tokens differ too."""
     same = sum(a[0].tokens == b[0].tokens for a, b in zip(ours, plain, strict=True))
@@ -140,7 +147,7 @@ def ways_of(
     """Every way of ours to search, by name."""
     ways: dict[str, Callable[[], object]] = {}
     if plain:
-        half = copy.deepcopy(model).bfloat16()
+        half = _in_half(model)
         ways["plain, as shipped"] = lambda: sentences.plain(model, how, max(1, 4096 // how.beams))
         ways["plain, one batch"] = lambda: sentences.plain(model, how, 10**9)
         ways["plain, one batch, bfloat16"] = lambda: sentences.plain(half, how, 10**9)
@@ -226,7 +233,7 @@ def captions_part(device: torch.device, asked: argparse.Namespace) -> list[dict[
     model = build("captions", device, words=300 if asked.check else 3000)
     shown = torch.rand(6 if asked.check else 200, 196, 512, device=device)
     how, longest = Search(beams=40, length_penalty=0.0, consensus=0.7), 12 if asked.check else 20
-    half = copy.deepcopy(model).bfloat16()
+    half = _in_half(model)
 
     def plain(made: Any, pictures: int) -> Found:
         found: Found = []

@@ -52,6 +52,12 @@ def test_a_blur_keeps_what_there_is_and_spreads_it() -> None:
     assert across > 3 * down  # it moved from left to right
 
 
+def test_a_blur_has_strides_that_a_gpu_can_trust() -> None:
+    """Average pooling there multiplies the number of a picture by the stride of the channel, even if there is one."""
+    seen = blurred(torch.rand(3, 1, 8, 9), torch.rand(3, 3), 1.0)
+    assert seen.stride() == torch.empty(seen.shape).stride()
+
+
 def test_pictures_are_standardised_inside_their_width() -> None:
     images, widths = torch.rand(4, 1, 8, 20, dtype=torch.float64), torch.tensor([20, 7, 13, 20])
     images[3] = 0.5

@@ -123,26 +123,70 @@ def test_bfloat16_by_a_setting() -> None:
 
 def test_the_rule() -> None:
     made = model()
-    assert fast_search(made, Search()) is None  # unless it is asked for
-    assert isinstance(fast_search(made, Search(impl="fixed")), FastSearch)
-    assert fast_search(made, Search(impl="plain")) is None
-    assert fast_search(Copier(9), Search()) is None
+    assert fast_search(made, Search(), count=99) is None  # unless it is asked for
+    assert isinstance(fast_search(made, Search(impl="fixed"), count=1), FastSearch)
+    assert fast_search(made, Search(impl="plain"), count=99) is None
+    assert fast_search(Copier(9), Search(), count=99) is None
     assert recording_seconds(made) == 0
     with pytest.raises(ConfigError, match="Copier, which has no fixed_state"):
         translate_texts(Copier(len(CODEC)), TEXTS, CODECS, Search(impl="fixed"))
 
 
+def test_the_rule_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many sentences, or a model that has recorded steps; no samples, and nothing that cannot keep its shapes."""
+    made, kept = model(), {}
+    monkeypatch.setattr("regard.tasks.fast_search.device_of", lambda model: torch.device("cuda"))
+    monkeypatch.setattr("regard.tasks.fast_search._kept", lambda model, dtype: kept.setdefault(dtype, "the search"))
+    assert fast_search(made, Search(), count=16) == "the search"
+    assert fast_search(made, Search(), count=15) is None
+    assert fast_search(made, Search(impl="plain"), count=99) is None
+    assert fast_search(made, Search(temperature=1.0), count=99) is None
+    assert fast_search(Copier(9), Search(), count=99) is None
+    with trace(made):
+        assert fast_search(made, Search(), count=99) is None
+    monkeypatch.setattr("regard.tasks.fast_search._KEPT", {made: {}})
+    assert fast_search(made, Search(), count=1) == "the search"
+
+
+def test_what_has_no_fixed_shapes_is_searched_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = model()
+    fast = FastSearch(made)
+    monkeypatch.setattr("regard.tasks.search.fast_search", lambda model, how, count: fast)
+    expected = translate(made, impl="plain", beams=2)
+    asked: list[int] = []
+    monkeypatch.setattr(type(fast.model), "fixed_state", lambda self, state, *, steps: asked.append(steps))
+    assert [[one.tokens for one in each] for each in translate(made, beams=2)] == [
+        [one.tokens for one in each] for each in expected
+    ]
+    assert asked == [16]
+    assert translate(made, beams=2) == translate(made, beams=2)
+    assert asked == [16]  # once
+
+
+def test_buffers_are_let_go_of_if_they_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = model()
+    fast = FastSearch(made)
+    monkeypatch.setattr("regard.tasks.search.fast_search", lambda model, how, count: fast)
+    held = iter(range(0, 10**12, 2**29))
+    monkeypatch.setattr(FastSearch, "_allocated", lambda self: next(held))
+    translate(made, impl="fixed", beams=2, batch_tokens=10**6)
+    assert fast._searches
+    for _ in range(2):
+        translate(made, impl="fixed", beams=2, batch_tokens=10**6)
+    assert not fast._searches
+
+
 def test_whoever_watches_the_model_is_told_to_take_the_plain_search() -> None:
     made, how = model(), Search(impl="fixed")
     with trace(made), pytest.raises(ConfigError, match="a trace or an intervention"):
-        fast_search(made, how)
+        fast_search(made, how, count=9)
     with intervene(made, "decoder.0.cross", switch_off), pytest.raises(ConfigError, match="a trace or an intervention"):
-        fast_search(made, how)
+        fast_search(made, how, count=9)
     handle = made.decoder[0].register_forward_hook(lambda *_: None)
     with pytest.raises(ConfigError, match="a hook"):
-        fast_search(made, how)
+        fast_search(made, how, count=9)
     handle.remove()
-    assert fast_search(made, how) is not None
+    assert fast_search(made, how, count=9) is not None
 
 
 def test_rules_by_settings() -> None:

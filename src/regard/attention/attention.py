@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from regard.align import Align, Alignment, Softmax
 from regard.attention.checks import check_call, check_callable, check_dropout, check_pairs, key_tensor
 from regard.attention.dispatch import DOTS, Call, check_impl, choose
-from regard.attention.fused import additive, banded, broadcast, sdpa
+from regard.attention.fused import additive, banded, broadcast, few, sdpa
 from regard.attention.mask import Mask, as_mask, fit
 from regard.attention.output import AttentionOutput, CallOptions
 from regard.attention.tracing import record, watched
@@ -174,7 +174,7 @@ def _run(
     call = Call(query.device.type, query, values, has_bias, inputs[1], options.mask, options.by_distance)
     way = choose(impl, score, align, call, gradient=need_weights and _has_gradient(*inputs, score))
     if way != "reference" and 0 not in (*lead, query.shape[-2], values.shape[-1]):  # no kernel is needed for nothing
-        return _fused(way, query, keys, values, score, align, options, need_weights)
+        return _fused(way, query, keys, values, score, align, options, need_weights, wished=impl != "auto")
     options = options.by_key(values.shape[-2])
     if "previous" in getattr(score, "needs", ()) and query.shape[-2] > 1:
         return _row_by_row(query, keys, values, score, align, options)
@@ -230,6 +230,8 @@ def _fused(
     align: AlignLike,
     options: CallOptions,
     need_weights: bool,
+    *,
+    wished: bool,
 ) -> AttentionOutput:
     """The context by a fused kernel; weights, if asked for, from an additive one too, or else by a second pass."""
     assert isinstance(score, Score)
@@ -242,6 +244,10 @@ def _fused(
     if way not in DOTS:
         found = additive(way, query, prepared, values, score, align, mask, options.dropout, need_weights=need_weights)
         return AttentionOutput(*found)
+    if way == "sdpa" and not wished and bias is None and not options.dropout:
+        both = few(query, prepared, values, score, align, mask, need_weights=need_weights)
+        if both is not None:
+            return AttentionOutput(*both)
     if way == "banded":
         context = banded(query, prepared, values, score, align, mask, by_distance, options.dropout)
     else:

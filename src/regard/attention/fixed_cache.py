@@ -17,6 +17,8 @@ from regard.attention.output import AttentionOutput, CallOptions
 from regard.attention.position import ALiBi, Relative, Rotary, rotate, sinusoid
 from regard.attention.tracing import watched
 from regard.base import ConfigError
+from regard.kernels.derivatives import transformed
+from regard.kernels.few_queries import NewItem, are_few, few_queries
 from regard.score import ScaledDot
 from regard.score.score import product
 
@@ -62,16 +64,22 @@ def attend_in_place(
         )
     )  # fmt: skip
     room, here, bias = cache.keys.shape[2], cache.length, None
-    places = torch.arange(room, device=x.device)
     position = layer.position
     if isinstance(position, Rotary):
         now = here.to(torch.promote_types(x.dtype, torch.float32)).reshape(1)
         query, keys = rotate(query, now, base=position.base), rotate(keys, now, base=position.base)
-    elif isinstance(position, ALiBi):
+    plain = not need_weights and _is_plain(layer)
+    if plain and (position is None or isinstance(position, Rotary)) and _fits_one_kernel(query, keys, values, cache):
+        found, _ = few_queries(
+            query, cache.keys, cache.values, scale=query.shape[-1] ** -0.5, new=NewItem(keys, values, here)
+        )
+        return _after(layer, found, cache)
+    places = torch.arange(room, device=x.device)
+    if isinstance(position, ALiBi):
         bias = -position.slopes[:, None, None] * (here - places).abs()
     elif isinstance(position, Relative):
         query, bias = _relative(position, query, here - places)
-    elif position is not None:
+    elif position is not None and not isinstance(position, Rotary):
         raise ConfigError("a fixed cache does not know this position", got=type(position).__name__)
     cache.keys.index_copy_(2, here.reshape(1), keys.to(cache.keys.dtype))
     cache.values.index_copy_(2, here.reshape(1), values.to(cache.values.dtype))
@@ -82,14 +90,27 @@ def attend_in_place(
         heads if groups == 1 else heads.repeat_interleave(groups, -3) for heads in (cache.keys, cache.values)
     )
     weights = None
-    if bias is None and not need_weights and _is_plain(layer):  # no row is empty: the item sees itself
+    if bias is None and plain:  # no row is empty: the item sees itself
         found = F.scaled_dot_product_attention(query, key_heads, value_heads, attn_mask=allowed.unsqueeze(0))
     else:
         found, weights, *_ = layer.attention.run(
             query, key_heads, value_heads, options, need_weights=need_weights, trace_as=layer, heads=True
         )
+    return _after(layer, found, cache)._replace(weights=weights)
+
+
+def _after(layer: "MultiHead", found: Tensor, cache: FixedCache) -> AttentionOutput:
+    """What the layer makes of the contexts [n h 1 d] of all heads, and a cache that is one item longer."""
     context = layer.to_output(found.transpose(1, 2).flatten(2))
-    return AttentionOutput(context, weights, cache=cache._replace(length=here + 1))
+    return AttentionOutput(context, cache=cache._replace(length=cache.length + 1))
+
+
+def _fits_one_kernel(query: Tensor, keys: Tensor, values: Tensor, cache: FixedCache) -> bool:
+    """Whether one kernel can attend, and write the new item to the cache."""
+    if torch.compiler.is_compiling() or transformed() or not query.dtype == keys.dtype == values.dtype:
+        return False
+    rows_are_whole = cache.keys.stride(-1) == cache.values.stride(-1) == 1
+    return rows_are_whole and are_few(query, cache.keys, cache.values)
 
 
 def _is_plain(layer: "MultiHead") -> bool:

@@ -12,7 +12,14 @@ from regard.align import Softmax
 from regard.attention.band import band_of
 from regard.attention.mask import Mask, fit
 from regard.base import ShapeError
-from regard.kernels.derivatives import as_fused_kernels_read, plain_dot, with_second_derivative, without_autocast
+from regard.kernels.derivatives import (
+    as_fused_kernels_read,
+    plain_dot,
+    transformed,
+    with_second_derivative,
+    without_autocast,
+)  # fmt: skip
+from regard.kernels.few_queries import are_few, few_queries
 from regard.kernels.limits import WIDEST, reasons_against_triton, width_limit
 from regard.score import Prepared, Score
 from regard.score.score import AdditiveForm, common_type, to_float32
@@ -53,6 +60,42 @@ def sdpa(
     context = _fused_dot(sides, extra, no_tensor, scale, dropout)
     context = context.reshape(*lead, num_queries, values.shape[-1]).to(values.dtype)
     return context if empty is None else context.masked_fill(empty, 0.0)
+
+
+def few(
+    query: Tensor,
+    prepared: Prepared,
+    values: Tensor,
+    score: Score,
+    align: Softmax,
+    mask: Mask | None,
+    *,
+    need_weights: bool,
+) -> tuple[Tensor, Tensor | None] | None:
+    """Context and weights of few queries [n h q d] and few keys in one kernel, as in a search; None where it has none.
+
+    It takes no bias, no dropout and no gradient, and no mask but a tensor that all heads share.
+    """
+    if query.ndim != 4 or values.ndim != 4 or torch.compiler.is_compiling() or transformed():
+        return None
+    if mask is not None and not mask.is_tensor:
+        return None
+    form = score.as_dot(query, prepared.keys)
+    if (
+        not are_few(form.query, form.keys, values)
+        or not form.query.shape[:2] == form.keys.shape[:2] == values.shape[:2]
+    ):
+        return None
+    allowed = None
+    if mask is not None:
+        allowed = mask.dense(query.shape[-2], values.shape[-2], device=query.device)
+        allowed = fit(allowed, (*query.shape[:-1], values.shape[-2]))
+        if allowed.shape[1] > 1:
+            return None
+        allowed = allowed[:, 0].expand(-1, -1, values.shape[-2])
+    return few_queries(
+        form.query, form.keys, values, scale=form.scale / align.temperature, allowed=allowed, need_weights=need_weights
+    )
 
 
 def _reads_lower_right(num_queries: int, num_keys: int, dtype: torch.dtype, device: torch.device) -> bool:

@@ -41,6 +41,7 @@ class Mask:
     """
 
     is_causal = False
+    is_tensor = False  # whether it was made from a tensor, and is no rule
 
     # ── makers ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -327,6 +328,8 @@ class _Segment(Mask):
 @dataclass(frozen=True, eq=False)
 class _Dense(Mask):
     allowed: Tensor
+
+    is_tensor = True
 
     def dense(self, num_queries: int, num_keys: int, *, device: Device = None, rows: Tensor | None = None) -> Tensor:
         have, want = tuple(self.allowed.shape[-2:]), (num_queries, num_keys)

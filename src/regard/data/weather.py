@@ -159,8 +159,10 @@ def blurred(
     weights = weights / weights.sum((1, 2), keepdim=True)
     half = KERNEL // 2
     padded = F.pad(images, (half, half, half, half), mode="replicate")
-    together = F.conv2d(padded.transpose(0, 1), weights.unsqueeze(1), groups=batch)
-    return together.transpose(0, 1)
+    together = F.conv2d(padded.reshape(1, batch, *padded.shape[2:]), weights.unsqueeze(1), groups=batch)
+    return together.reshape(
+        images.shape
+    )  # and no transpose: average pooling on a GPU trusts the stride of the one channel
 
 
 def standardised(images: Float[Tensor, "b 1 h w"], widths: Int[Tensor, " b"]) -> Float[Tensor, "b 1 h w"]:

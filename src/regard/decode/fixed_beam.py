@@ -14,7 +14,11 @@ from regard.decode.agreement import consensus_scores
 from regard.decode.beam import CUT, FINISHED, MANY, NONE, NOWHERE, Candidates, Ends, Rules, covered, grown_by_groups
 from regard.decode.fixed_board import Barred, Rows
 from regard.decode.fixed_path import by_sentence
+from regard.decode.groups import best_in_one_pass
 from regard.decode.hypothesis import Hypothesis, coverage_penalty, length_penalty
+from regard.kernels import reasons_against_triton
+from regard.kernels.back_track import way_back
+from regard.kernels.next_words import can_pass
 
 
 class BeamBoard:
@@ -73,8 +77,7 @@ class BeamBoard:
         rows.time += 1
         coverage = self._covered(weights, now)
         first = torch.arange(0, sentences * rules.beams, rules.beams, device=logits.device).unsqueeze(1)
-        log_prob = now["log_prob"].flatten()
-        grown = self._grown(log_prob, self._barred(rows.log_probs(logits, sentences), now), first)
+        grown = self._grown(logits, now, first)
         live = grown.unfinished(rules)
         going = ~now["done"].unsqueeze(1)
 
@@ -137,6 +140,8 @@ class BeamBoard:
     def _paths(self, ends: Ends, ran: int) -> tuple[Int[Tensor, "b h t"], Int[Tensor, "b h t"]]:
         """The tokens of every end, and the prefix that each of its steps continued."""
         batch, slot = len(ends.origin), ends.origin % self.rules.beams
+        if not reasons_against_triton(slot.device):
+            return way_back(self.words, self.slots, slot, ends.token, ends.step, ran=ran)
         words = slot.new_zeros(batch, self.rules.nbest, ran + 1)
         slots = torch.zeros_like(words)
         for step in range(ran, 0, -1):
@@ -184,13 +189,22 @@ class BeamBoard:
             log_probs = log_probs.masked_fill(again, -math.inf)
         return log_probs
 
-    def _grown(self, log_prob: Tensor, log_probs: Float[Tensor, "n v"], first: Tensor) -> Candidates:
-        every = self.rules.beams * log_probs.shape[1]
+    def _grown(self, logits: Float[Tensor, "n v"], now: dict[str, Tensor], first: Tensor) -> Candidates:
+        """The best 2·beams continuations of each sentence, or all."""
+        log_prob, size = now["log_prob"].flatten(), logits.shape[1]
+        every = self.rules.beams * size
         wanted = min(2 * self.rules.beams, every)
-        if every >= max(MANY, 4 * wanted**2):
+        many = every >= max(MANY, 4 * wanted**2)
+        if many and not self.rules.no_repeat and can_pass(logits):
+            added = self.barred.added(size, self.rows.time)
+            best, wrong = best_in_one_pass(log_prob, logits, first, wanted, added)
+            self.rows.note(wrong, len(first))
+            return Candidates(*best)
+        log_probs = self._barred(self.rows.log_probs(logits, len(first)), now)
+        if many:
             return grown_by_groups(log_prob, log_probs, first, wanted)
         top, where = (log_prob.unsqueeze(1) + log_probs).view(len(first), -1).topk(wanted, dim=1)
-        return Candidates(top, first + where // log_probs.shape[1], where % log_probs.shape[1])
+        return Candidates(top, first + where // size, where % size)
 
     def _scored(
         self,

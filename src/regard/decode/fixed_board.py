@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.base import ConfigError, RegardError
@@ -93,9 +93,12 @@ class Rows:
         wide = torch.promote_types(logits.dtype, torch.float32)
         empty = logits.amax(-1, keepdim=True) == -math.inf
         log_probs = logits.log_softmax(-1, dtype=wide).masked_fill_(empty, -math.inf)
-        wrong = log_probs[:, 0].isnan().view(sentences, -1).any(1)
-        self.bad |= (wrong & ~self.now["done"][:sentences]).any()
+        self.note(log_probs[:, 0].isnan(), sentences)
         return log_probs
+
+    def note(self, wrong: Bool[Tensor, " n"], sentences: int) -> None:
+        """Remembers whether a row that goes on had logits that are not numbers."""
+        self.bad |= (wrong.view(sentences, -1).any(1) & ~self.now["done"][:sentences]).any()
 
 
 class Barred:
@@ -104,17 +107,36 @@ class Barred:
     def __init__(self, forbidden: frozenset[int], eos: int, min_steps: int, device: torch.device) -> None:
         self.tokens = torch.tensor(sorted(forbidden), device=device) if forbidden else None
         self.eos, self.min_steps, self.largest = eos, min_steps, max({eos, *forbidden})
+        self._added: tuple[Tensor, Tensor] | None = None  # before `min_steps`, and after
+
+    def added(self, size: int, time: Tensor) -> Float[Tensor, " v"] | None:
+        """−∞ for the tokens of a vocabulary that may not be taken, and 0 for others; None where all may."""
+        self._check(size)
+        if self.tokens is None and self.min_steps <= 1:
+            return None
+        if self._added is None:
+            later = torch.zeros(size, device=time.device)
+            if self.tokens is not None:
+                later[self.tokens] = -math.inf
+            sooner = later.clone()
+            sooner[self.eos] = -math.inf
+            self._added = sooner, later
+        sooner, later = self._added
+        return torch.where(time < self.min_steps, sooner, later) if self.min_steps > 1 else later
 
     def __call__(self, log_probs: Float[Tensor, "n v"], time: Tensor) -> Float[Tensor, "n v"]:
         """Sets the log-probabilities of tokens that may not be taken to −∞, in place."""
-        if self.largest >= log_probs.shape[1]:
-            got, expected = self.largest, f"tokens of the vocabulary: 0 to {log_probs.shape[1] - 1}"
-            raise ConfigError("eos or forbidden tokens", got=got, expected=expected)
+        self._check(log_probs.shape[1])
         if self.tokens is not None:
             log_probs.index_fill_(1, self.tokens, -math.inf)
         if self.min_steps > 1:
             log_probs.select(1, self.eos).masked_fill_(time < self.min_steps, -math.inf)
         return log_probs
+
+    def _check(self, size: int) -> None:
+        if self.largest >= size:
+            got, expected = self.largest, f"tokens of the vocabulary: 0 to {size - 1}"
+            raise ConfigError("eos or forbidden tokens", got=got, expected=expected)
 
 
 def type_of(state: Any) -> torch.dtype:

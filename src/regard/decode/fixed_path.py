@@ -9,6 +9,7 @@ from torch import Tensor
 from regard.decode.fixed_board import Barred, Rows
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.sample import truncate
+from regard.kernels.next_words import best_words, can_pass
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,7 @@ class PathBoard:
         rows, eos = self.rows, self.rules.eos
         now = {name: buffer[:sentences] for name, buffer in rows.now.items()}
         rows.time += 1
-        open_ = self.barred(rows.log_probs(logits, sentences), rows.time)
-        tokens = self._chosen(open_, now["sentence"])
-        gained = open_.gather(1, tokens.unsqueeze(1)).squeeze(1)
+        tokens, gained = self._next(logits, now["sentence"])
         moved, ended, going = gained > -torch.inf, tokens == eos, ~now["done"]
         rows.written(self.path, tokens)
         rows.written(self.gains, gained.where(moved, 0.0))
@@ -84,6 +83,17 @@ class PathBoard:
                         weights=None if weights is None else weights[i], finished=bool(done))]
             for i, (gain, steps, done) in enumerate(zip(*facts, strict=True))
         ]  # fmt: skip
+
+    def _next(self, logits: Float[Tensor, "m v"], sentence: Tensor) -> tuple[Int[Tensor, " m"], Float[Tensor, " m"]]:
+        """The token that each sentence takes, and its log-probability."""
+        rows = self.rows
+        if self.chance is None and can_pass(logits):
+            found = best_words(logits, self.barred.added(logits.shape[1], rows.time))
+            rows.note(found.wrong, len(logits))
+            return found.token, found.log_prob
+        open_ = self.barred(rows.log_probs(logits, len(logits)), rows.time)
+        tokens = self._chosen(open_, sentence)
+        return tokens, open_.gather(1, tokens.unsqueeze(1)).squeeze(1)
 
     def _chosen(self, log_probs: Float[Tensor, "m v"], sentence: Tensor) -> Tensor:
         if self.chance is None or self.rules.temperature is None:

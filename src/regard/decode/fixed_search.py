@@ -106,8 +106,16 @@ class FixedSearch:
 
         `read` goes to the `results` of the board, and `options` to its `start`.
         """
+        self.start(state, last, bos=bos, **options)
+        return self.go(batch=batch, longest=longest, read=read)
+
+    def start(self, state: Any, last: Tensor, *, bos: int, **options: Any) -> None:
+        """Everything before the first step; nothing waits for the device."""
         self.places.fill(self.model.fixed_state(state, steps=self.steps))
         self.board.start(last, bos=bos, **options)
+
+    def go(self, *, batch: int, longest: int, read: Mapping[str, Any] | None = None) -> Any:
+        """All steps, after `start`, and what the first `batch` sentences found."""
         rows, runner = self.board.rows, self.runner
         sentences, step, open_ = fitting(self.sizes, batch), 0, deque[Callable[[], int]]()
         while step < longest:

@@ -7,8 +7,11 @@ import math
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
+
+from regard.kernels.launch import power_of_two
+from regard.kernels.next_words import group_bests
 
 ROWS = 64  # whose exponentials are held at once: they stay in the cache of a processor
 LARGEST = 60.0  # a largest logit between −60 and 60: its exponentials neither overflow nor vanish
@@ -63,6 +66,20 @@ def best_of_logits(
             best[:, group] = (logits[:, here] + barred.added[here]).amax(1)
     added = None if barred is None else barred.added
     return _among_best_groups(log_prob, logits, best, width, first, wanted, normaliser, added)
+
+
+def best_in_one_pass(
+    log_prob: Float[Tensor, " n"],
+    logits: Float[Tensor, "n v"],
+    first: Int[Tensor, "a 1"],
+    wanted: int,
+    added: Float[Tensor, " v"] | None,
+) -> tuple[Best, Bool[Tensor, " n"]]:
+    """The same by one kernel over the logits, and which rows have NaN or +∞; `added` bars tokens by −∞."""
+    width = power_of_two(_width(logits, len(first), wanted))
+    found = group_bests(logits, width, added)
+    best = _among_best_groups(log_prob, logits, found.best, width, first, wanted, found.log_sum, added)
+    return best, found.wrong
 
 
 def _width(scores: Tensor, sentences: int, wanted: int) -> int:

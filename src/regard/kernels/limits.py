@@ -10,6 +10,7 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 WIDEST = 256  # features and value width
 WIDEST_SINGLE = 2048  # the same, for one query
 WIDEST_BANDED = 128  # head and value width of attention over a band
+MOST_FEW_QUERIES, MOST_FEW_KEYS, WIDEST_FEW = 16, 128, 128  # that one program has at once, see few_queries.py
 MOST_CELLS = 8192  # of a memory, rows and columns each raised to a power of two: one program has all of it in registers
 EVERYWHERE = 1 << 30  # a window without end
 HAS_TRITON = importlib.util.find_spec("triton") is not None  # asked once: a search of the path for every call is slow

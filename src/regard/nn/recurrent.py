@@ -133,8 +133,10 @@ def run_lstm(
         if layer > 0:
             x = F.dropout(x, layers.dropout, layers.training)
         weights, start = _weights_of(layers, layer), (state.hidden[:, layer], state.cell[:, layer])
-        if weight_dropout > 0 and layers.training:
+        dropped = weight_dropout > 0 and layers.training
+        if dropped:
             weights[1] = F.dropout(weights[1], weight_dropout)
+        if dropped or (x.is_cuda and layers.num_layers > 1 and x.shape[1] > 1):  # a part of the layers' buffer is none
             weights = _in_one_buffer(weights)
         if x.shape[1] == 1:
             last, cell = torch.lstm_cell(x.squeeze(1), start, *weights)

@@ -336,10 +336,15 @@ class Captioning(CaptionedPictures, StoredTask):
         """The best captions of what is shown, `batch_tokens` / beams / 4 pictures at a time."""
         check_search(how)
         hypotheses: list[list[Hypothesis]] = []
-        fast = fast_search(model, how)
-        if fast is not None:
+        fast = fast_search(model, how, count=len(shown))
+        if fast is not None and (
+            how.impl != "auto" or fast.has_shapes(lambda copy: copy.init_state(copy.encode(shown[:1]), **_looking(how)))
+        ):
             told = None if progress is None else lambda done: progress("captions", done, len(shown))
-            return fast.of_pictures(shown, rules_of(how, FORBIDDEN), how, self.config.max_words, _looking(how), told)
+            rules = rules_of(how, FORBIDDEN)
+            hypotheses = fast.of_pictures(shown, rules, how, self.config.max_words, _looking(how), told)
+            fast.trim()
+            return hypotheses
         for chunk in torch.split(shown, max(1, how.batch_tokens // (4 * how.beams))):
             state = model.init_state(model.encode(chunk), **_looking(how))
             options: dict[str, Any] = {

@@ -1,7 +1,7 @@
 """When a search runs over packed weights or fixed shapes, and what these need: a copy, buffers, and recorded steps."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 import torch
@@ -21,24 +21,30 @@ from regard.nn.evaluating import device_of
 from regard.nn.frozen import Frozen
 
 SIZES = (1, 4, 16, 64, 128, 256, 512, 1024, 2048)  # sentences in a step
-FEW = 16  # sentences that fit into every memory
+FEW = 16  # sentences that fit into every memory, and for which recording does not pay
+HELD = 2**30  # bytes that may be kept from one job to the next
 MOST_BEAMS = 16  # of a packed model, where every prefix looks at the places of all prefixes of its sentence
 SHARE = 0.4  # of the free memory that a search may fill
 _KEPT: WeakKeyDictionary[nn.Module, dict[torch.dtype | None, "FastSearch"]] = WeakKeyDictionary()
 
 
-def fast_search(model: nn.Module, how: Any) -> "FastSearch | None":
-    """The search over fixed shapes with these settings, or None for the plain one.
+def fast_search(model: nn.Module, how: Any, *, count: int) -> "FastSearch | None":
+    """The search of `count` sentences over fixed shapes with these settings, or None for the plain one.
 
-    impl="fixed" takes it on any device, or says why it cannot; so does precision="bfloat16". "auto" does not:
-    recorded steps have not run on a GPU yet.
+    impl="fixed" takes it on any device, or says why it cannot; so does precision="bfloat16". "auto" takes it on a GPU
+    for a search, not for samples, of many sentences, or of a model whose steps were recorded already; whoever asked
+    with "auto" sees to `has_shapes`.
     """
-    if how.impl in ("plain", "packed") or (how.impl == "auto" and how.precision == "model"):
+    if how.impl in ("plain", "packed"):
+        return None
+    wished = how.impl == "fixed" or how.precision != "model"
+    few = count < FEW and model not in _KEPT
+    if not wished and (device_of(model).type != "cuda" or few or how.temperature is not None):
         return None
     reason = _reason_against_fixed(model)
-    if reason:
+    if reason and wished:
         raise ConfigError("a search over fixed shapes cannot run here", got=reason, cure="set impl=plain")
-    return _kept(model, torch.bfloat16 if how.precision == "bfloat16" else None)
+    return None if reason else _kept(model, torch.bfloat16 if how.precision == "bfloat16" else None)
 
 
 def recording_seconds(model: nn.Module) -> float:
@@ -104,6 +110,14 @@ def _kept(model: nn.Module, dtype: torch.dtype | None) -> "FastSearch":
     return kept[dtype]
 
 
+class _Start(NamedTuple):
+    """What comes before the first step of a search, from the source on: it can be recorded."""
+
+    search: FixedSearch
+    places: list[Tensor]  # of source, lengths, last steps and perhaps a mask
+    tick: Callable[[], None]
+
+
 class FastSearch:
     """The searches of one model over fixed shapes, each for some shapes and rules. `model` is the copy that they use.
 
@@ -115,6 +129,10 @@ class FastSearch:
         self._frozen = Frozen(model, dtype)
         self.model: Any = self._frozen.model
         self._searches: dict[tuple[Any, ...], FixedSearch] = {}
+        self._starts: dict[tuple[Any, ...], _Start] = {}
+        self._needs: dict[tuple[Any, ...], int] = {}  # bytes of a sentence
+        self._has_shapes: bool | None = None  # None: nobody has asked
+        self._held = 0  # bytes of the device that searches and recordings took
         self._pool: Any = None
 
     @property
@@ -122,6 +140,17 @@ class FastSearch:
         """What recording has taken."""
         runners = (each.runner for each in self._searches.values())
         return sum((each.seconds for each in runners if isinstance(each, Captured)), 0.0)
+
+    def has_shapes(self, state: Callable[[Any], Any]) -> bool:
+        """Whether states like the one that `state` makes with the copy of the model can keep their shapes."""
+        if self._has_shapes is None:
+            self._has_shapes = self.model.fixed_state(state(self.model), steps=room_for(1)) is not None
+        return self._has_shapes
+
+    def trim(self) -> None:
+        """Lets go of buffers and recordings if they hold more of the device than `HELD` bytes."""
+        if self._held > HELD:
+            self._searches, self._starts, self._pool, self._held = {}, {}, None, 0
 
     def fits(self, model: nn.Module) -> bool:
         """Whether the copy is one of this model as it is: on the same device, in the same type."""
@@ -150,17 +179,23 @@ class FastSearch:
 
     def _size(self, keys: int, rules: PathRules | Rules, longest: int) -> int:
         """How many sentences of so many tokens are searched at once."""
-        source = torch.full((1, keys), EOS, device=self.device)
-        state = self.model.init_state(self.model.encode(source, torch.tensor([keys], device=self.device)))
-        return self.capacity(state, rules, longest)
+        if (keys, rules, longest) not in self._needs:
+            source = torch.full((1, keys), EOS, device=self.device)
+            state = self.model.init_state(self.model.encode(source, torch.tensor([keys], device=self.device)))
+            self._needs[keys, rules, longest] = self._bytes(state, rules, longest)
+        return self._fitting(self._needs[keys, rules, longest])
 
     def capacity(self, state: Any, rules: PathRules | Rules, longest: int) -> int:
         """How many sentences like that of a first `state` are searched at once, by the free memory of the device."""
+        return self._fitting(self._bytes(state, rules, longest))
+
+    def _fitting(self, each: int) -> int:
+        """How many sentences of so many bytes are searched at once."""
         if self.device.type != "cuda":
             return SIZES[-1]
         free, _ = torch.cuda.mem_get_info(self.device)
         free += torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
-        return size_in(int(SHARE * free), self._bytes(state, rules, longest))
+        return size_in(int(SHARE * free), each)
 
     def find(
         self,
@@ -174,14 +209,84 @@ class FastSearch:
         count: int | None = None,
     ) -> list[list[Hypothesis]]:
         """The hypotheses of sentences with these last steps [b], which lie on the host; by consensus if it is sharp."""
+        batch, longest, before = len(last), int(last.max()), self._allocated()
+        search = self._search_for(state, rules, longest, batch, mask)
+        options: dict[str, Any] = {"mask": mask} if isinstance(rules, Rules) else {"generator": generator}
+        found: list[list[Hypothesis]] = search(
+            state, batch=batch, bos=BOS, last=last.to(self.device), longest=longest,
+            read=_reading(rules, sharpness, count), **options,
+        )  # fmt: skip
+        self._held += max(0, self._allocated() - before)
+        return found
+
+    def find_texts(
+        self,
+        source: Tensor,
+        lengths: Tensor,
+        rules: PathRules | Rules,
+        last: Tensor,
+        *,
+        mask: Tensor | None = None,
+        generator: torch.Generator | None = None,
+        sharpness: float | None = None,
+        count: int | None = None,
+    ) -> list[list[Hypothesis]]:
+        """The same of sentences [b k] with these `lengths`; on a GPU the encoder is recorded with all that follows it.
+
+        All tensors lie on the host.
+        """
+        read = _reading(rules, sharpness, count)
+        if self.device.type != "cuda" or (isinstance(rules, PathRules) and rules.temperature is not None):
+            state = self.model.init_state(self.model.encode(source.to(self.device), lengths.to(self.device)))
+            mask = None if mask is None else mask.to(self.device)
+            return self.find(state, rules, last, mask=mask, generator=generator, sharpness=sharpness, count=count)
         batch, longest = len(last), int(last.max())
+        rows = self._rows(batch)
+        given = [source, lengths, last] if mask is None else [source, lengths, last, mask]
+        padded = [_padded(tensor, rows, fill) for tensor, fill in zip(given, (EOS, 1, 0, True), strict=False)]
+        key = (rules, room_for(longest), mask is None, *padded[0].shape)
+        before = self._allocated()
+        if key not in self._starts or self._starts[key].search.steps < longest:
+            self._starts[key] = self._start_for(padded, rules, longest)
+        start = self._starts[key]
+        for place, tensor in zip(start.places, padded, strict=True):
+            place.copy_(tensor, non_blocking=True)
+        start.search.runner.run((-1, source.shape[1]), start.tick)
+        found: list[list[Hypothesis]] = start.search.go(batch=batch, longest=longest, read=read)
+        self._held += max(0, self._allocated() - before)
+        return found
+
+    def _allocated(self) -> int:
+        return torch.cuda.memory_allocated(self.device) if self.device.type == "cuda" else 0
+
+    def _rows(self, batch: int) -> int:
+        """For how many sentences a search of `batch` has places."""
+        return batch if self.device.type != "cuda" else fitting([*SIZES, batch], batch)
+
+    def _start_for(self, given: Sequence[Tensor], rules: PathRules | Rules, longest: int) -> "_Start":
+        places = [tensor.to(self.device) for tensor in given]
+        source, lengths, last, *mask = places
+        state = self.model.init_state(self.model.encode(source, lengths))
+        search = self._search_for(state, rules, longest, len(source), mask[0] if mask else None)
+        options: dict[str, Any] = {"mask": mask[0] if mask else None} if isinstance(rules, Rules) else {}
+
+        def tick() -> None:
+            state = self.model.init_state(self.model.encode(source, lengths))
+            search.start(state, last, bos=BOS, **options)
+
+        return _Start(search, places, tick)
+
+    def _search_for(
+        self, state: Any, rules: PathRules | Rules, longest: int, batch: int, mask: Tensor | None
+    ) -> FixedSearch:
+        """The search of states like this one; it is made where there is none yet."""
         steps = room_for(longest)
         if self.model.fixed_state(state, steps=steps) is None:
             steps = longest  # a model may have so many positions and no more
         if (first := self.model.fixed_state(state, steps=steps)) is None:
             cure = "set impl=plain"
             raise ConfigError("this model has no fixed shapes with these settings", got=f"{longest} steps", cure=cure)
-        largest = batch if self.device.type != "cuda" else fitting([*SIZES, batch], batch)
+        largest = self._rows(batch)
         sizes = (*(size for size in SIZES if size < largest), largest)
         shapes = tuple((tensor.shape[1:], tensor.dtype) for tensor in tensors(first))
         keys = None if mask is None or not isinstance(rules, Rules) else mask.shape[1]
@@ -189,13 +294,7 @@ class FastSearch:
         if key not in self._searches:
             made = FixedSearch(self.model, rules, state, sizes=sizes, steps=steps, keys=keys, runner=self._runner())
             self._searches = {**self._searches, key: made} if self.device.type == "cuda" else {key: made}
-        options: dict[str, Any] = {"mask": mask} if isinstance(rules, Rules) else {"generator": generator}
-        read = {"sharpness": sharpness, "count": count} if isinstance(rules, Rules) else None
-        search = self._searches[key]
-        found: list[list[Hypothesis]] = search(
-            state, batch=batch, bos=BOS, last=last.to(self.device), longest=longest, read=read, **options
-        )
-        return found
+        return self._searches[key]
 
     def of_pictures(
         self,
@@ -232,6 +331,18 @@ class FastSearch:
         words = getattr(config, "target_vocabulary", getattr(config, "vocabulary", 50_000))
         keys = max((tensor.shape[1] for tensor in tensors(state) if tensor.ndim > 2), default=1)
         return beams * (2 * kept + steps * (16 + 4 * keys) + 16 * words)
+
+
+def _reading(rules: PathRules | Rules, sharpness: float | None, count: int | None) -> dict[str, Any] | None:
+    """How results are read."""
+    return {"sharpness": sharpness, "count": count} if isinstance(rules, Rules) else None
+
+
+def _padded(tensor: Tensor, rows: int, fill: int) -> Tensor:
+    """With more rows, full of one number."""
+    if len(tensor) == rows:
+        return tensor
+    return torch.cat([tensor, tensor.new_full((rows - len(tensor), *tensor.shape[1:]), fill)])
 
 
 def rules_of(how: Any, forbidden: Sequence[int]) -> PathRules | Rules:

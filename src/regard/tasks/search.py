@@ -120,7 +120,9 @@ def translate_texts(
     done = len(texts) - len(asked)
     place = str(getattr(model, "weights_from", ""))
     with evaluating(model):
-        fast = fast_search(model, how) if pairs else None
+        fast = fast_search(model, how, count=len(pairs)) if pairs else None
+        if fast is not None and how.impl == "auto" and not fast.has_shapes(_shortest_state):
+            fast = None
         searched = model if fast is not None or not pairs else packed(model, how)
         for batch in _batches(pairs, how, fast):
             if fast is not None:
@@ -136,6 +138,8 @@ def translate_texts(
             done += len(hypotheses)
             if progress is not None:
                 progress("sentences", done, len(texts))
+        if fast is not None:
+            fast.trim()
     return predictions
 
 
@@ -202,13 +206,19 @@ def _batches(pairs: list[Pair], how: Search, fast: FastSearch | None) -> list[To
     return fast.batches(pairs, rules_of(how, FORBIDDEN), max_tokens=places, ratio=how.max_ratio)
 
 
+def _shortest_state(model: Any) -> Any:
+    """The state of a source that is nothing but its end."""
+    device = device_of(model)
+    return model.init_state(model.encode(torch.tensor([[EOS]], device=device), torch.tensor([1], device=device)))
+
+
 def _hypotheses_fast(
     fast: FastSearch, batch: TokenBatch, how: Search, generator: torch.Generator | None
 ) -> list[list[Hypothesis]]:
-    source, lengths = batch.source.to(fast.device), batch.source_lengths.to(fast.device)
-    mask = torch.arange(source.shape[1], device=source.device) < lengths.unsqueeze(1)
-    return fast.find(
-        fast.model.init_state(fast.model.encode(source, lengths)),
+    mask = torch.arange(batch.source.shape[1]) < batch.source_lengths.unsqueeze(1)
+    return fast.find_texts(
+        batch.source,
+        batch.source_lengths,
         rules_of(how, FORBIDDEN),
         (how.max_ratio * batch.source_lengths).long() + 10,
         mask=mask if how.coverage_penalty else None,
