@@ -9,6 +9,7 @@ to pages that show them. The studio is exported to build/site/studio, with the a
 
 import argparse
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
@@ -233,7 +234,8 @@ def export_studio() -> int:
     """The studio as static pages, with the answers of the models that ship; its exit status."""
     with tempfile.TemporaryDirectory() as empty:  # without the trainings of whoever builds the site
         command = [sys.executable, "-m", "regard", "studio", "--export", str(SITE / "studio")]
-        return subprocess.run(command, cwd=empty).returncode
+        paths = [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]  # this clone, whatever is installed
+        return subprocess.run(command, cwd=empty, env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)}).returncode
 
 
 def elsewhere() -> list[str]:
