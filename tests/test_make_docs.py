@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -126,13 +127,13 @@ def test_the_first_page_leads_to_the_studio(docs: ModuleType) -> None:
 def test_the_studio_is_exported_without_runs(docs: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[Any] = []
 
-    def run(command: list[str], cwd: str) -> subprocess.CompletedProcess[str]:
-        called.append((command[-3:], list(Path(cwd).iterdir())))
+    def run(command: list[str], cwd: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        called.append((command[-3:], list(Path(cwd).iterdir()), env["PYTHONPATH"].split(os.pathsep)[0]))
         return subprocess.CompletedProcess(command, 3)
 
     monkeypatch.setattr(docs.subprocess, "run", run)
     assert docs.export_studio() == 3
-    assert called == [(["studio", "--export", str(docs.SITE / "studio")], [])]
+    assert called == [(["studio", "--export", str(docs.SITE / "studio")], [], str(ROOT / "src"))]
 
 
 def test_a_notebook_becomes_a_page(tmp_path: Path) -> None:
