@@ -9,15 +9,21 @@ from typing import Any
 import pytest
 
 from regard.kernels import (
+    adam,
     banded,
     banded_gradients,
+    columns,
     dot_weights,
     edges,
     gradients,
+    hidden,
     memory_step,
+    residual,
+    short,
     single_query,
     tile_weights,
     tiled,
+    token_loss,
     unit,
 )
 
@@ -49,6 +55,18 @@ BAND = {
     "padded_depth": 16,
 }
 MEMORY = {"padded_slots": 16, "padded_width": 4, "padded_shifts": 4}
+SHORT = {
+    "has_lengths": True,
+    "causal": True,
+    "has_allowed": True,
+    "has_dropout": True,
+    "block_q": 16,
+    "padded_keys": 32,
+    "padded_features": 32,
+    "padded_depth": 16,
+}
+RESIDUAL = {"has_y": True, "has_bias": True, "has_dropout": True, "has_norm": True, "block": 8, "padded_groups": 32}
+HIDDEN = {"has_bias": True, "block": 8, "block_groups": 32}
 KERNELS: dict[str, tuple[Any, dict[str, Any]]] = {
     "raise": (tiled._raise, {"is_query": True, "block": 16, "padded_features": 32}),
     "raise again": (gradients._raise, {"block": 16, "padded_features": 32}),
@@ -90,17 +108,47 @@ KERNELS: dict[str, tuple[Any, dict[str, Any]]] = {
     "band, gradients of keys": (banded_gradients._of_keys, BAND | {"has_dropout": False}),
     "memory step": (memory_step._forward, MEMORY),
     "memory step, gradients": (memory_step._backward, MEMORY),
+    "short": (short._forward, SHORT),
+    "short, gradients": (short._backward, SHORT),
+    "token loss": (token_loss._forward, {"smooth": True, "exact": True, "block": 1024}),
+    "token loss, gradients": (token_loss._backward, {"exact": False, "block": 1024}),
+    "residual": (residual._forward, RESIDUAL | {"writes_total": True}),
+    "residual, gradients": (residual._backward, RESIDUAL | {"has_total": True}),
+    "hidden": (hidden._forward, HIDDEN | {"has_dropout": True}),
+    "hidden, gradients": (hidden._backward, HIDDEN),
+    "sums of columns": (columns._parts, {"block": 32, "block_columns": 32}),
+    "sums of parts": (columns._fold, {"padded_parts": 64, "block_columns": 16}),
+    "adam": (adam._step, {"clips": True, "decoupled": False, "squares": 256, "block": 4096}),
+    "squares": (adam._squares, {"block": 1024}),
     "single, keys of all steps": (single_query._of_keys, {"block": 16, "block_features": 32}),
 }
 CALLERS = re.compile(  # tensors in the dtype of the caller; all others are float32
     r"query|queries|keys|values|v|context|raw|raw_own|raw_walk|weighted|grad_context|x|grad|out|weights|grad_query|grad_keys|grad_values|bias|grad_bias"
+    r"|logits|grad_logits|gradients|y|weight|shift_by|total|normed|of_total|of_normed|grad_x|grad_y"
 )
 NUMBERS = re.compile(
     r"(stride|step|num|tiles|first|padded)_\w+|tiles|features|own_features|groups|depth|before|after|shift|behind|ahead"
-    r"|splits|items|width|several|heads|block|lift|slots|reach"
+    r"|splits|items|width|several|heads|block|lift|slots|reach|ignore|site|lost|size"
 )
-KNOWN = dict.fromkeys(("lengths", "starts", "seed", "chosen"), "*i64") | {"allowed": "*u8"}
-KNOWN |= dict.fromkeys(("dropout", "scale", "bias_scale", "kept_scale"), "fp32")
+KNOWN = dict.fromkeys(("lengths", "starts", "seed", "chosen", "targets", "table", "which"), "*i64") | {"allowed": "*u8"}
+KNOWN |= dict.fromkeys(
+    (
+        "dropout",
+        "scale",
+        "bias_scale",
+        "kept_scale",
+        "kept_factor",
+        "eps",
+        "share",
+        "spread",
+        "max_norm",
+        "first_rate",
+        "second_rate",
+        "first_log",
+        "second_log",
+    ),
+    "fp32",
+)
 OF_EDGES = {**dict.fromkeys(("order", "sources", "targets", "starts"), "*i32"), "slope": "fp32"}
 
 

@@ -6,6 +6,8 @@ import pytest
 import torch
 import toy
 
+from regard.attention import MultiHead
+from regard.kernels.joined import are_side_by_side
 from regard.models import MODELS, Translator
 from regard.train.mixed_precision import Masters
 
@@ -57,6 +59,25 @@ def test_copies_and_originals() -> None:
     masters.stop()
     assert model[0].weight.data_ptr() == original.data_ptr()
     assert not masters.copies
+
+
+def test_copies_lie_side_by_side_and_are_apart() -> None:
+    """Queries, keys and values of a layer: one matrix, one vector of biases; each tensor begins at 16 bytes."""
+    layers = torch.nn.ModuleList([MultiHead(16, num_heads=2), torch.nn.Linear(3, 5), MultiHead(8, num_heads=1)])
+    before = [parameter.detach().clone() for parameter in layers.parameters()]
+    masters = Masters(layers, half=True)
+    masters.start()
+    for layer in (layers[0], layers[2]):
+        three = (layer.to_query, layer.to_keys, layer.to_values)
+        assert are_side_by_side([each.weight for each in three], 0)
+        assert are_side_by_side([each.bias for each in three], 0)
+    assert all(parameter.data_ptr() % 16 == 0 for parameter in layers.parameters())
+    assert all(torch.equal(x, y.bfloat16()) for x, y in zip(layers.parameters(), before, strict=True))
+    for number, parameter in enumerate(layers.parameters()):
+        parameter.data.fill_(number)
+    assert all((parameter == number).all() for number, parameter in enumerate(layers.parameters()))
+    masters.stop()
+    assert all(torch.equal(x, y) for x, y in zip(layers.parameters(), before, strict=True))
 
 
 def test_a_parameter_without_gradient_gets_zeros() -> None:

@@ -10,6 +10,7 @@ import toy
 from torch import nn
 
 from regard.datasets.agreement import agreement
+from regard.kernels import limits
 from regard.models import LSTMNConfig, LSTMNLanguageModel, Transformer, TransformerConfig
 from regard.tasks import LanguageModelling, LanguageModellingConfig, Loss, Translation
 from regard.train import RunningMean, Train, World, build_optimiser
@@ -202,6 +203,33 @@ def test_a_captured_run_resumes(tmp_path: Path, precision: str) -> None:
         toy.run(tmp_path / "broken", task=toy.translation(fit=4), watch=toy.stop_at(7), **options)
     toy.run(tmp_path / "broken", task=toy.translation(fit=4), resume=True, **options)
     assert toy.losses(tmp_path / "broken") == pytest.approx(toy.losses(tmp_path / "whole"), rel=1e-4)
+
+
+@pytest.mark.gpu
+@pytest.mark.bare
+def test_a_captured_run_with_kernels_for_small_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It learns what one without them learns, and resumes with the same noise."""
+    world = World(0, 1, torch.device("cuda", 0))
+    options = {"world": world, "capture": True, "precision": "pure_bfloat16", "ema": 0.9, "steps": 12, "save_every": 5}
+
+    def run(name: str, dropout: float, **more: Any) -> None:
+        task = toy.translation(fit=4)
+        model = small_transformer(task)
+        for part in model.modules():
+            if isinstance(part, nn.Dropout):
+                part.p = dropout
+        toy.run(tmp_path / name, task=task, model=model, **options, **more)
+
+    monkeypatch.setattr(limits, "CHOSEN_ON_A_GPU", frozenset())
+    run("plain", 0.0)
+    monkeypatch.setattr(limits, "CHOSEN_ON_A_GPU", limits.SMALL)
+    run("fused", 0.0)
+    assert toy.losses(tmp_path / "fused") == pytest.approx(toy.losses(tmp_path / "plain"), rel=2e-2)
+    run("whole", 0.3)
+    with pytest.raises(toy.Stop):
+        run("broken", 0.3, watch=toy.stop_at(7))
+    run("broken", 0.3, resume=True)
+    assert toy.losses(tmp_path / "broken") == toy.losses(tmp_path / "whole")
 
 
 def text(context: Any) -> tuple[LanguageModelling, nn.Module]:

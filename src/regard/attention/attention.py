@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from regard.align import Align, Alignment, Softmax
 from regard.attention.checks import check_call, check_callable, check_dropout, check_pairs, key_tensor
 from regard.attention.dispatch import DOTS, Call, check_impl, choose
-from regard.attention.fused import additive, banded, broadcast, few, sdpa
+from regard.attention.fused import additive, banded, broadcast, few, sdpa, short
 from regard.attention.mask import Mask, as_mask, fit
 from regard.attention.output import AttentionOutput, CallOptions
 from regard.attention.tracing import record, watched
@@ -80,7 +80,7 @@ class Attention(nn.Module):
 
     Both may be any callable; without them it is scaled dot-product attention with softmax. `dropout` acts on the
     weights, in training only; returned weights are those before it. `impl` is "auto", "reference", or a fused way by
-    name: "sdpa", "triton", "blocked"; see docs/attention.md.
+    name: "sdpa", "short", "banded", "triton", "blocked"; see docs/attention.md.
     """
 
     def __init__(
@@ -250,6 +250,8 @@ def _fused(
             return AttentionOutput(*both)
     if way == "banded":
         context = banded(query, prepared, values, score, align, mask, by_distance, options.dropout)
+    elif way == "short":
+        context = short(query, prepared, values, score, align, mask, options.dropout)
     else:
         context = sdpa(query, prepared, values, score, align, mask, bias, options.dropout)
     if not need_weights:

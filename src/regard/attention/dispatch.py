@@ -10,11 +10,17 @@ from regard.attention.band import band_of
 from regard.attention.mask import Mask
 from regard.base import ConfigError, ImplementationUnavailable
 from regard.kernels.derivatives import REASON, transformed
+from regard.kernels.limits import MOST_FEW_QUERIES
+from regard.kernels.serving import serves
+from regard.score import ScaledDot
 
-IMPLEMENTATIONS = ("auto", "reference", "sdpa", "triton", "blocked", "banded")
-DOTS = ("sdpa", "banded")  # for scores that are products; the others are for sums through tanh
+IMPLEMENTATIONS = ("auto", "reference", "sdpa", "triton", "blocked", "banded", "short")
+DOTS = ("sdpa", "banded", "short")  # for scores that are products; the others are for sums through tanh
 HALF = (torch.bfloat16, torch.float16)
 KEYS_OF_A_BAND = 4  # as many times as many keys as a query sees: from here on `auto` leaves the others out
+MOST_SHORT = 64  # queries, and keys: up to here `auto` takes the kernel for short texts
+WIDEST_SHORT_HEAD = 64  # numbers of a head, beyond which it was not timed
+FEWEST_SHORT = 256  # heads of all items together, below which it leaves most of a chip empty
 OVER_EDGES = ("auto", "reference", "triton")
 
 
@@ -58,6 +64,8 @@ def reasons_against(impl: str, score: Any, align: Any, call: Call) -> list[str]:
         reasons += _against_triton(score, call)
     if impl == "banded":
         reasons += _against_banded(call)
+    if impl == "short":
+        reasons += _against_short(call)
     if call.query is not None and call.query.shape[-1] == 0:
         reasons.append("the query has no width")
     if transformed():
@@ -119,7 +127,9 @@ def _fastest(score: Any, align: Any, call: Call) -> str:
     if call.query is not None and call.query.shape[-1] == 0:
         return "reference"
     if getattr(score, "is_dot", False):  # the same questions as above, without making sentences
-        return "banded" if _leaves_a_band(call) and not reasons_against("banded", score, align, call) else "sdpa"
+        if _leaves_a_band(call) and not reasons_against("banded", score, align, call):
+            return "banded"
+        return "short" if _is_short(score, call) else "sdpa"
     if not getattr(score, "is_additive", False) or call.bias:
         return "reference"
     if call.device == "cuda":
@@ -143,6 +153,20 @@ def _leaves_a_band(call: Call) -> bool:
     if band is None or band.before is None or band.after is None:
         return False
     return call.values.shape[-2] >= KEYS_OF_A_BAND * (band.before + band.after + band.block_size)
+
+
+def _is_short(score: Any, call: Call) -> bool:
+    """Whether the kernel for short texts is the quicker one: many heads in half precision, each with few keys."""
+    query, values = call.query, call.values
+    if query is None or values is None or call.keys is None or type(score) is not ScaledDot:
+        return False
+    if query.dtype not in HALF or not query.dtype == call.keys.dtype == values.dtype or call.bias:
+        return False
+    if query.shape[-2] <= MOST_FEW_QUERIES and not torch.is_grad_enabled():
+        return False  # a step of a search, which has a kernel of its own
+    few = max(query.shape[-2], values.shape[-2]) <= MOST_SHORT and query.shape[:-2].numel() >= FEWEST_SHORT
+    narrow = max(query.shape[-1], values.shape[-1]) <= WIDEST_SHORT_HEAD
+    return few and narrow and serves("short", query, call.keys, values) and not _against_short(call)
 
 
 def _pays(score: Any, call: Call) -> bool:
@@ -169,6 +193,20 @@ def _against_banded(call: Call) -> list[str]:
         reasons.append("the mask is not a band of keys")
     elif band.after != 0 and _lacks_later_keys(call):
         reasons.append("the mask shows later keys, whose bias was not computed")
+    return reasons
+
+
+def _against_short(call: Call) -> list[str]:
+    from regard.kernels import reasons_against_triton
+    from regard.kernels.limits import MOST_SHORT_KEYS, WIDEST_SHORT
+
+    reasons = reasons_against_triton(call.device, call.query, call.keys, call.values, widest=WIDEST_SHORT)
+    if call.query is not None and call.query.shape[-1] > WIDEST_SHORT:
+        reasons.append(f"the query is {call.query.shape[-1]} wide, more than {WIDEST_SHORT}")
+    if call.values is not None and call.values.shape[-2] > MOST_SHORT_KEYS:
+        reasons.append(f"there are {call.values.shape[-2]} keys, more than {MOST_SHORT_KEYS}")
+    if call.bias or call.by_distance is not None:
+        reasons.append("the kernel for short texts takes no bias")
     return reasons
 
 

@@ -19,6 +19,7 @@ from regard.attention.tracing import watched
 from regard.base import ConfigError
 from regard.kernels.derivatives import transformed
 from regard.kernels.few_queries import NewItem, are_few, few_queries
+from regard.kernels.small import linears
 from regard.score import ScaledDot
 from regard.score.score import product
 
@@ -56,13 +57,9 @@ def attend_in_place(
     """Self-attention of one new item to itself and to all before it; the output's cache is one item longer."""
     if x.ndim != 3 or x.shape[1] != 1:
         raise ConfigError("a fixed cache takes one item of each sequence at a time", got=list(x.shape))
-    query, keys, values = (
-        _heads(project(x), heads)
-        for project, heads in (
-            (layer.to_query, layer.num_heads), (layer.to_keys, layer.num_key_heads),
-            (layer.to_values, layer.num_key_heads),
-        )
-    )  # fmt: skip
+    asked, raw_keys, raw_values = linears(x, layer.to_query, layer.to_keys, layer.to_values)
+    query = _heads(asked, layer.num_heads)
+    keys, values = (_heads(side, layer.num_key_heads) for side in (raw_keys, raw_values))
     room, here, bias = cache.keys.shape[2], cache.length, None
     position = layer.position
     if isinstance(position, Rotary):
@@ -101,7 +98,7 @@ def attend_in_place(
 
 def _after(layer: "MultiHead", found: Tensor, cache: FixedCache) -> AttentionOutput:
     """What the layer makes of the contexts [n h 1 d] of all heads, and a cache that is one item longer."""
-    context = layer.to_output(found.transpose(1, 2).flatten(2))
+    (context,) = linears(found.transpose(1, 2).flatten(2), layer.to_output)
     return AttentionOutput(context, cache=cache._replace(length=cache.length + 1))
 
 

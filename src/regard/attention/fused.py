@@ -250,6 +250,44 @@ def banded(
     return context.reshape(*lead, *context.shape[-2:]).to(values.dtype)
 
 
+def short(
+    query: Tensor,
+    prepared: Prepared,
+    values: Tensor,
+    score: Score,
+    align: Softmax,
+    mask: Mask | None,
+    dropout: float,
+) -> Tensor:
+    """The context [*b q v] of a dot product over few keys, all of which one program has."""
+    from regard.kernels.short import fused_short
+
+    form = score.as_dot(query, prepared.keys)
+    lead = broadcast(form.query, form.keys, values)
+    dtype, four = common_type(form.query, form.keys, values), _four_axes(lead)
+    sides = (x.to(dtype).expand(*lead, -1, -1).reshape(*four, *x.shape[-2:]) for x in (form.query, form.keys, values))
+    rules = _short_rules(mask, lead, query.shape[-2], values.shape[-2], query.device)
+    context = fused_short(*sides, scale=form.scale / align.temperature, dropout=dropout, **rules)
+    return context.reshape(*lead, *context.shape[-2:]).to(values.dtype)
+
+
+def _short_rules(
+    mask: Mask | None, lead: tuple[int, ...], num_queries: int, num_keys: int, device: torch.device
+) -> dict[str, Any]:
+    """A mask as the kernel for short texts takes it: lengths [b] and causality as they are, any other [b h q k]."""
+    if mask is None:
+        return {}
+    simple = mask.simple()
+    if simple is not None and simple.window is None:
+        if simple.padding is None:
+            return {"causal": simple.causal}
+        if len(lead) == 2 and simple.padding.lengths.shape == lead[:1]:
+            simple.padding.check(num_keys)
+            return {"causal": simple.causal, "lengths": simple.padding.lengths.to(device)}
+    allowed = fit(mask.dense(num_queries, num_keys, device=device), (*lead, num_queries, num_keys))
+    return {"allowed": _reshape_mask(allowed, lead, _four_axes(lead), num_keys)}
+
+
 def _for_each_item(numbers: Tensor, lead: tuple[int, ...], four: tuple[int, int]) -> Tensor:
     """Numbers [*b], whose axes are the first ones of `lead`, as [b h] without a copy where that is possible."""
     fit(numbers[..., None, None], (*lead, 1, 1))

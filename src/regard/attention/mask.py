@@ -21,7 +21,7 @@ FARTHEST = 1 << 40  # a window or block that wide is without end; positions are 
 class Simple(NamedTuple):
     """A mask that needs no tensor of pairs; what is None or False forbids nothing."""
 
-    padding: "Mask | None" = None  # of keys
+    padding: "_Padding | None" = None  # of keys
     causal: bool = False
     window: tuple[int, int] | None = None  # before, after
 

@@ -12,6 +12,7 @@ from regard.attention.mask import Mask, as_mask
 from regard.attention.output import AttentionOutput, Cache, CallOptions, Memory
 from regard.attention.position import Learned, Position, Relative, Sinusoidal
 from regard.base import ConfigError, ShapeError
+from regard.kernels.small import linears
 from regard.score import Prepared, ScaledDot
 from regard.score.score import check_type
 
@@ -110,7 +111,12 @@ class MultiHead(nn.Module):
         if earlier is not None:
             earlier, query = _as_projected(earlier), _as_projected(query)
             keys = torch.cat([earlier, query], -2)
-        query_heads = _split(self.to_query(query), self.num_heads)  # [*b h q d]
+        alone = keys is None and values is None  # self-attention: one input for three projections
+        if alone:
+            self._check("keys", query, self.to_keys)
+            self._check("values", query, self.to_values)
+        raw_query, *both = linears(query, *(self._projections() if alone else (self.to_query,)))
+        query_heads = _split(raw_query, self.num_heads)  # [*b h q d]
         key_heads: Tensor | Prepared
         by_distance = None
         if isinstance(keys, Memory):
@@ -122,7 +128,10 @@ class MultiHead(nn.Module):
                 )
             key_heads, value_heads = Prepared(self._repeat(keys.keys.keys)), keys.values
         else:
-            raw_heads, value_heads = self._project(query if keys is None else keys, values)
+            if alone:
+                raw_heads, value_heads = (_split(each, self.num_key_heads) for each in both)
+            else:
+                raw_heads, value_heads = self._project(query if keys is None else keys, values)
             if cache is not None:
                 cache = cache.append(raw_heads, value_heads)
                 assert cache.keys is not None
@@ -140,7 +149,7 @@ class MultiHead(nn.Module):
         out = self.attention.run(
             query_heads, key_heads, values, options, need_weights=need_weights, trace_as=self, heads=True
         )
-        context = self.to_output(out.context.transpose(-2, -3).flatten(-2))  # [*b h q d] → [*b q (h d)]
+        (context,) = linears(out.context.transpose(-2, -3).flatten(-2), self.to_output)  # [*b h q d] → [*b q (h d)]
         return AttentionOutput(context, out.weights, out.log_prob, out.entropy, cache)
 
     if TYPE_CHECKING:
@@ -192,10 +201,18 @@ class MultiHead(nn.Module):
         return layer
 
     def _project(self, keys: Tensor, values: Tensor | None) -> tuple[Tensor, Tensor]:
-        values = keys if values is None else values
         self._check("keys", keys, self.to_keys)
-        self._check("values", values, self.to_values)
-        return _split(self.to_keys(keys), self.num_key_heads), _split(self.to_values(values), self.num_key_heads)
+        if values is None and self.to_values.in_features == self.to_keys.in_features:
+            both = linears(keys, self.to_keys, self.to_values)
+        else:
+            values = keys if values is None else values
+            self._check("values", values, self.to_values)
+            both = self.to_keys(keys), self.to_values(values)
+        raw_keys, raw_values = both
+        return _split(raw_keys, self.num_key_heads), _split(raw_values, self.num_key_heads)
+
+    def _projections(self) -> tuple[nn.Linear, ...]:
+        return self.to_query, self.to_keys, self.to_values
 
     def _repeat(self, heads: Tensor) -> Tensor:
         """Each key head once for every query head that it serves."""

@@ -5,7 +5,7 @@ Queries are the last ones when there are more keys than queries, as with a cache
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -84,9 +84,31 @@ class Sinusoidal(nn.Module):
         positions = torch.arange(x.shape[-2], device=x.device, dtype=dtype) + offset
         return x + sinusoid(positions, self.dim, base=self.base).to(x.dtype)
 
+    def table(self, length: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+        """The sinusoids of the first places [length dim], kept for the next call."""
+        size = 1 << max(0, length - 1).bit_length()
+        capturing = device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+        made = _kept_table if not capturing or (size, self.dim, self.base, dtype, device) in _KEPT else _new_table
+        return made(size, self.dim, self.base, dtype, device)[:length]
+
     def extra_repr(self) -> str:
         """The width."""
         return f"{self.dim}"
+
+
+_KEPT: dict[tuple[int, int, float, torch.dtype, torch.device], Tensor] = {}  # never let go: captured graphs read them
+
+
+def _kept_table(*what: Any) -> Tensor:
+    if what not in _KEPT:
+        _KEPT[what] = _new_table(*what)
+    return _KEPT[what]
+
+
+def _new_table(size: int, dim: int, base: float, dtype: torch.dtype, device: torch.device) -> Tensor:
+    with torch.inference_mode(False), torch.no_grad():
+        positions = torch.arange(size, device=device, dtype=torch.promote_types(dtype, torch.float32))
+        return sinusoid(positions, dim, base=base).to(dtype)
 
 
 class Learned(nn.Module):

@@ -18,6 +18,7 @@ from regard.decode.groups import best_in_one_pass
 from regard.decode.hypothesis import Hypothesis, coverage_penalty, length_penalty
 from regard.kernels import reasons_against_triton
 from regard.kernels.back_track import way_back
+from regard.kernels.beam_step import Standing, choose
 from regard.kernels.next_words import can_pass
 
 
@@ -78,6 +79,12 @@ class BeamBoard:
         coverage = self._covered(weights, now)
         first = torch.arange(0, sentences * rules.beams, rules.beams, device=logits.device).unsqueeze(1)
         grown = self._grown(logits, now, first)
+        if rules.nbest == 1 and not (rules.coverage_penalty or rules.no_repeat) and can_pass(logits):
+            rows.look(weights, sentences)
+            standing = Standing(*(now[name] for name in Standing._fields))
+            return choose(
+                grown, standing, self.slots, self.words, time=rows.time, penalties=self.penalties, eos=rules.eos
+            )
         live = grown.unfinished(rules)
         going = ~now["done"].unsqueeze(1)
 

@@ -10,6 +10,8 @@ from torch import Tensor
 from regard.attention import FixedCache
 from regard.base import RegardError
 from regard.decode.protocol import Decodable, mapped
+from regard.kernels import reasons_against_triton
+from regard.kernels.beam_step import reorder
 
 
 @runtime_checkable
@@ -102,8 +104,20 @@ class FixedState:
                     "the state did not keep its shapes", got=list(tensor.shape), expected=list(buffer.shape),
                     cure="what is Shared stays as it is; use FixedCache for what grows",
                 )  # fmt: skip
-            buffer.copy_(tensor if origin is None or not tensor.ndim else tensor.index_select(0, origin))
+            if origin is None or not tensor.ndim:
+                buffer.copy_(tensor)
+            elif buffer.dtype == tensor.dtype:
+                torch.index_select(tensor, 0, origin, out=buffer)
+            else:
+                buffer.copy_(tensor.index_select(0, origin))
         for cache in _caches(before):
+            self._reorder(cache, origin)
+
+    def _reorder(self, cache: FixedCache, origin: Int[Tensor, " n"] | None) -> None:
+        if origin is not None and not reasons_against_triton(origin.device):
+            for side in (cache.keys, cache.values):
+                reorder(side, origin, self.beams, cache.length)
+        else:
             cache.keep(origin)
 
     def gather(self, chosen: Int[Tensor, " m"]) -> None:

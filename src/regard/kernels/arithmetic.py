@@ -86,6 +86,8 @@ def dot(left, right):
         total = tl.dot(low, top, input_precision="tf32")
         total = tl.dot(high, rest, total, input_precision="tf32")
         total = tl.dot(high, top, total, input_precision="tf32")
+    elif INTERPRETED:  # which takes the bits of bfloat16 for numbers
+        total = tl.dot(left.to(tl.float32), right.to(tl.float32))
     else:
         total = tl.dot(left, right)
     return total

@@ -12,6 +12,11 @@ WIDEST_SINGLE = 2048  # the same, for one query
 WIDEST_BANDED = 128  # head and value width of attention over a band
 MOST_FEW_QUERIES, MOST_FEW_KEYS, WIDEST_FEW = 16, 128, 128  # that one program has at once, see few_queries.py
 MOST_CELLS = 8192  # of a memory, rows and columns each raised to a power of two: one program has all of it in registers
+MOST_SHORT_KEYS = 128  # of one item and head of attention over short texts: one program has all of them
+WIDEST_SHORT = 128  # head and value width of it
+WIDEST_ROW = 4096  # numbers of a row that is normalised: one program has all of it
+SMALL = frozenset({"token_loss", "short", "residual", "hidden", "linear", "embedding", "adam"})  # for small models
+CHOSEN_ON_A_GPU: frozenset[str] = SMALL  # those whose figures on a GPU were seen; none: frozenset()
 EVERYWHERE = 1 << 30  # a window without end
 HAS_TRITON = importlib.util.find_spec("triton") is not None  # asked once: a search of the path for every call is slow
 

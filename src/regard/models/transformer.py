@@ -25,6 +25,8 @@ from regard.attention import (
 from regard.base import ConfigError, check_settings
 from regard.base.ranges import Count, Few, OneOf, Share, Vocabulary, Width
 from regard.decode import Shared, Step
+from regard.kernels import small
+from regard.kernels.serving import is_bare, serves
 from regard.models.packed_transformer import PackedTransformer, reason_against
 from regard.models.translator import EncodedSource, Translated, Translator
 from regard.nn import DecoderLayer, Dropout, EncoderLayer, build_attention
@@ -135,7 +137,7 @@ class Transformer(Translator):
         x = self._embed(self.source, source, 0)
         for layer in self.encoder:
             x = layer(x, padding)
-        x = self.encoder_norm(x)
+        x = small.normed(x, self.encoder_norm)
         return EncodedSource(x, lengths, x.new_zeros(x.shape[0], 0))
 
     def init_state(self, memory: EncodedSource) -> State:
@@ -204,13 +206,14 @@ class Transformer(Translator):
     ) -> Translated:
         """All words at once; weights, if asked for, are those that `step` gives."""
         state = self.init_state(self.encode(source, lengths))
+        allowed = Mask.padding(lengths)  # as a rule, which kernels take without a tensor
         x = self._embed(self.target, inputs, 0)
         asked, weights = self._asked_layer() if need_weights else -1, None
         for number, (layer, memory) in enumerate(zip(self.decoder, state.memories.value, strict=True)):
-            x, _, out = layer(x, memory, mask=state.allowed.value, need_weights=number == asked)
+            x, _, out = layer(x, memory, mask=allowed, need_weights=number == asked)
             if number == asked:
                 weights = self._of_heads(out.weights)
-        return Translated(self.to_logits(self.decoder_norm(x)), weights)
+        return Translated(self.to_logits(small.normed(x, self.decoder_norm)), weights)
 
     @property
     def weights_from(self) -> str:
@@ -228,9 +231,24 @@ class Transformer(Translator):
         return weights.mean(1) if self.best_head is None else weights[:, self.best_head[1]]
 
     def _embed(self, table: nn.Embedding, tokens: Int[Tensor, "b t"], offset: int | Tensor) -> Float[Tensor, "b t d"]:
+        from_start = type(offset) is int and offset == 0
+        made = self._embed_in_one(table, tokens) if from_start and serves("embedding", table.weight) else None
+        if made is not None:
+            return made
         words = table(tokens) * math.sqrt(self.config.dim)  # 3.4
         placed: Tensor = self.dropout(words if self.place is None else self.place(words, offset=offset))
         return placed
+
+    def _embed_in_one(self, table: nn.Embedding, tokens: Int[Tensor, "b t"]) -> Float[Tensor, "b t d"] | None:
+        """The same by one kernel, for texts from their start; None where positions or layers are others."""
+        place, weight = self.place, table.weight
+        if not self.dropout.is_plain() or not (place is None or is_bare(place, Sinusoidal)):
+            return None
+        places = None
+        if isinstance(place, Sinusoidal):
+            places = place.table(tokens.shape[1], weight.dtype, weight.device)
+        scale, chance = math.sqrt(self.config.dim), self.dropout.chance()
+        return small.embedding(table, tokens, scale=scale, places=places, dropout=chance)
 
     def _inner(self) -> Attention:
         score, align = self.config.score, self.config.align

@@ -4,6 +4,8 @@ import torch
 from jaxtyping import Shaped
 from torch import Tensor, nn
 
+from regard.kernels.serving import is_bare
+
 
 class Dropout(nn.Dropout):
     """`nn.Dropout` with quicker chance on a CPU, where a sixth of a training step goes into random numbers.
@@ -18,6 +20,15 @@ class Dropout(nn.Dropout):
     def __init__(self, p: float = 0.5, *, locked: bool = False) -> None:
         super().__init__(p)
         self.locked = locked
+
+    def is_plain(self) -> bool:
+        """Whether it drops every number by itself, and nobody watches, so that a kernel may do it on its way."""
+        locked = self.locked and self.chance() > 0.0
+        return not locked and is_bare(self, Dropout)
+
+    def chance(self) -> float:
+        """The probability of zero just now."""
+        return self.p if self.training else 0.0
 
     def forward(self, x: Shaped[Tensor, "*s"]) -> Shaped[Tensor, "*s"]:
         """x, each entry with probability p zero, and the others larger by so much that the mean stays."""

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from regard.kernels.joined import side_by_side
+
 
 class Frozen:
     """A copy of `model`, `frozen.model`, with its floating-point numbers in `dtype`; `refresh` brings it up to date.
@@ -21,6 +23,7 @@ class Frozen:
                 _settle(module)
         if dtype is not None:
             self.model.to(dtype)
+        _lay_side_by_side(self.model)
         for module in self.model.modules():
             if isinstance(module, nn.RNNBase):
                 module.flatten_parameters()
@@ -35,6 +38,16 @@ class Frozen:
             here.append(tensor)
             there.append(getattr(modules[path], name).detach())
         torch._foreach_copy_(here, there)
+
+
+def _lay_side_by_side(model: nn.Module) -> None:
+    """Gives the weights places side by side, so that layers with one input are one product; see kernels/small.py."""
+    kinds: dict[tuple[torch.dtype, torch.device], list[nn.Parameter]] = {}
+    for parameter in model.parameters():
+        kinds.setdefault((parameter.dtype, parameter.device), []).append(parameter)
+    for (dtype, _), parameters in kinds.items():
+        for parameter, place in zip(parameters, side_by_side(parameters, dtype), strict=True):
+            parameter.data = place
 
 
 def _settle(module: nn.Module) -> None:

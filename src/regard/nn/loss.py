@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from regard.base import ConfigError, ShapeError
+from regard.kernels.serving import serves
 
 _BLOCK = {"cpu": 2**20}  # numbers that are worked on at a time: what a cache holds
 _LARGE = 2**24
@@ -34,6 +35,10 @@ def token_loss(
             expected="[*b v] and [*b]: one target for each row of logits",
         )
     rows = logits.reshape(-1, logits.shape[-1])
+    if serves("token_loss", rows):
+        from regard.kernels.token_loss import fused_token_losses
+
+        return fused_token_losses(rows, targets.reshape(-1), smoothing=smoothing, ignore=ignore).sum()
     loss: Tensor = _TokenLoss.apply(rows, targets.reshape(-1), smoothing, ignore)  # type: ignore[no-untyped-call]
     return loss
 

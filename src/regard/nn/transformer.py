@@ -5,6 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention import Attention, AttentionOutput, Cache, FixedCache, Mask, Memory, MultiHead, Position
+from regard.kernels import small
 from regard.nn.dropout import Dropout
 
 
@@ -24,7 +25,10 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Float[Tensor, "*b t d"]) -> Float[Tensor, "*b t d"]:
         """[*b t dim] → [*b t dim]."""
-        result: Tensor = self.narrow(self.dropout(torch.relu(self.widen(x))))
+        hidden = small.hidden(x, self.widen, self.dropout.chance()) if self.dropout.is_plain() else None
+        if hidden is None:
+            hidden = self.dropout(torch.relu(self.widen(x)))
+        (result,) = small.linears(hidden, self.narrow)
         return result
 
 
@@ -40,13 +44,36 @@ class Residual(nn.Module):
 
     def enter(self, x: Tensor) -> Tensor:
         """What the sub-layer sees."""
-        seen: Tensor = self.norm(x) if self.pre_norm else x
-        return seen
+        return small.normed(x, self.norm) if self.pre_norm else x
 
     def leave(self, x: Tensor, y: Tensor) -> Tensor:
         """x with what the sub-layer made of it, y."""
+        fused = self._in_one(x, y, None if self.pre_norm else self.norm)
+        if fused is not None:
+            return fused[0] if fused[1] is None else fused[1]
         added: Tensor = x + self.dropout(y)
         return added if self.pre_norm else self.norm(added)
+
+    def begin(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """x, as it goes around the sub-layer, and what the sub-layer sees."""
+        fused = self._in_one(x, None, self.norm) if self.pre_norm else None
+        if fused is None or fused[1] is None:
+            return x, self.enter(x)
+        return fused[0], fused[1]
+
+    def hand_over(self, x: Tensor, y: Tensor, following: "Residual") -> tuple[Tensor, Tensor]:
+        """`leave` of this sub-layer and `begin` of the following one, as one kernel where that is possible."""
+        if self.pre_norm and following.pre_norm:
+            fused = self._in_one(x, y, following.norm)
+            if fused is not None and fused[1] is not None:
+                return fused[0], fused[1]
+        return following.begin(self.leave(x, y))
+
+    def _in_one(self, x: Tensor, y: Tensor | None, norm: nn.Module | None) -> tuple[Tensor, Tensor | None] | None:
+        """The sum, and the norm of it; None where no kernel does it."""
+        if y is not None and not self.dropout.is_plain():
+            return None
+        return small.residual(x, y, norm, 0.0 if y is None else self.dropout.chance())
 
 
 class EncoderLayer(nn.Module):
@@ -70,8 +97,9 @@ class EncoderLayer(nn.Module):
 
     def forward(self, x: Float[Tensor, "b t d"], mask: Mask | Tensor | None = None) -> Float[Tensor, "b t d"]:
         """[b t dim] → [b t dim]."""
-        x = self.around_inner.leave(x, self.inner(self.around_inner.enter(x), mask=mask).context)
-        return self.around_feed.leave(x, self.feed(self.around_feed.enter(x)))
+        x, seen = self.around_inner.begin(x)
+        x, seen = self.around_inner.hand_over(x, self.inner(seen, mask=mask).context, self.around_feed)
+        return self.around_feed.leave(x, self.feed(seen))
 
 
 class DecoderLayer(nn.Module):
@@ -102,7 +130,7 @@ class DecoderLayer(nn.Module):
         x: Float[Tensor, "b t d"],
         memory: Memory,
         *,
-        mask: Tensor | None = None,
+        mask: Mask | Tensor | None = None,
         cache: Cache | FixedCache | None = None,
         previous: Tensor | None = None,
         need_weights: bool = False,
@@ -115,9 +143,11 @@ class DecoderLayer(nn.Module):
         """
         step = 0 if cache is None else cache.length
         order = None if cache is not None and x.shape[1] == 1 else Mask.causal()  # the one query sees all keys
-        inner = self.inner(self.around_inner.enter(x), mask=order, cache=cache, step=step)
-        x = self.around_inner.leave(x, inner.context)
-        queries = self.around_cross.enter(x).reshape(memory.values.shape[0], -1, x.shape[-1])
+        x, seen = self.around_inner.begin(x)
+        inner = self.inner(seen, mask=order, cache=cache, step=step)
+        x, seen = self.around_inner.hand_over(x, inner.context, self.around_cross)
+        queries = seen.reshape(memory.values.shape[0], -1, x.shape[-1])
         cross = self.cross(queries, memory, mask=mask, previous=previous, step=step, need_weights=need_weights)
-        x = self.around_cross.leave(x, cross.context.reshape(x.shape))
-        return self.around_feed.leave(x, self.feed(self.around_feed.enter(x))), inner.cache, cross
+        context = cross.context if cross.context.shape == x.shape else cross.context.reshape(x.shape)
+        x, seen = self.around_cross.hand_over(x, context, self.around_feed)
+        return self.around_feed.leave(x, self.feed(seen)), inner.cache, cross

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.kernels.joined import side_by_side
 from regard.train.averaging import RunningMean
 from regard.train.checkpoint import load_checkpoint, load_weights, place_of, save_checkpoint, weights
 from regard.train.distributed import World
@@ -30,7 +31,7 @@ class Masters:
     def start(self) -> None:
         """From here on the model computes with copies. Whoever wants the originals' places takes them before."""
         if self.half:
-            self._point_to([full.detach().to(torch.bfloat16) for full in self.full])
+            self._point_to(side_by_side(self.full, torch.bfloat16))
             for module in self.model.modules():
                 if isinstance(module, nn.RNNBase):
                     module.flatten_parameters()  # one buffer, as cuDNN wants it

@@ -8,11 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.kernels.noise import one_seed
 from regard.tasks import Batch, CarriesState, Loss, Task, TrainingBatches
 from regard.train.averaging import RunningMean
 from regard.train.distributed import World
 from regard.train.mixed_precision import Masters
 from regard.train.optim import set_rate
+from regard.train.quick_adam import QuickAdam
 from regard.train.settings import Train
 
 
@@ -33,6 +35,7 @@ class Stepper:
         self.model = self.wrapped()
         self.sums: dict[str, Tensor] = {}
         self.counted = 0
+        self.quick = QuickAdam(optimiser, masters.used, masters.full) if masters.half else None
         self.preparing = 0.0  # seconds that went into capturing, which is no training
 
     def update(self, batches: Sequence[Batch], count: int, rate: float, step: int) -> None:
@@ -51,19 +54,21 @@ class Stepper:
                     loss = self.forward(batch)
                     (loss.total * scale).backward()  # type: ignore[no-untyped-call]
                 self._add(loss)
-        self.masters.collect()
-        if self.settings.clip is not None:
-            torch.nn.utils.clip_grad_norm_(self.masters.full, self.settings.clip)
-        self.optimiser.step()
-        self.optimiser.zero_grad(set_to_none=True)
-        self.masters.publish()
+        if self.quick is None or not self.quick.step(self.settings.clip):
+            self.masters.collect()
+            if self.settings.clip is not None:
+                torch.nn.utils.clip_grad_norm_(self.masters.full, self.settings.clip)
+            self.optimiser.step()
+            self.optimiser.zero_grad(set_to_none=True)
+            self.masters.publish()
         if self.mean is not None:
             self.mean.update()
 
     def forward(self, batch: Batch) -> Loss:
         """The loss, in the precision of the settings."""
         mixed = self.settings.precision == "bfloat16"
-        with torch.autocast(self.world.device.type, dtype=torch.bfloat16, enabled=mixed, cache_enabled=False):
+        kind = self.world.device.type
+        with one_seed(), torch.autocast(kind, dtype=torch.bfloat16, enabled=mixed, cache_enabled=False):
             return self.loss(batch)
 
     def loss(self, batch: Batch) -> Loss:
@@ -175,6 +180,8 @@ class CapturedStepper(Stepper):
             for tensor in self._touched():
                 tensor.copy_(before.get(id(tensor), torch.zeros_like(tensor)))  # moments and sums begin at zero
         self.masters.publish()
+        if self.quick is not None:
+            self.quick.prepare()  # so that every graph ends alike, that of the first batch too
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self.pool, stream=self.side):

@@ -1,0 +1,61 @@
+"""The one place that decides whether a kernel for small models serves a call that names no implementation."""
+
+import os
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules import module as modules
+
+from regard.base import ConfigError
+from regard.kernels import limits
+from regard.kernels.derivatives import transformed
+
+
+def serves(name: str, *tensors: Tensor | None) -> bool:
+    """Whether the kernel `name` of limits.SMALL is chosen, and can serve such tensors; the first one must be there.
+
+    It is chosen where limits.CHOSEN_ON_A_GPU has its name. Plain operations serve a CPU, float64, compilers, transforms
+    of torch.func, tensors of other classes, and code that watches torch's functions, such as `intervene`.
+
+    >>> serves("token_loss", torch.zeros(2, 3))
+    False
+    """
+    if name not in limits.SMALL:
+        raise ConfigError(
+            "a kernel for small models", got=repr(name), expected=f"one of {', '.join(sorted(limits.SMALL))}"
+        )
+    if name not in limits.CHOSEN_ON_A_GPU or not limits.HAS_TRITON or _is_recorded():
+        return False
+    present = [tensor for tensor in tensors if tensor is not None]
+    device = present[0].device
+    if device.type != "cuda" and not (device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"):
+        return False
+    plain = all(
+        type(tensor) in (Tensor, nn.Parameter)
+        and tensor.device == device
+        and tensor.dtype in limits.DTYPES
+        and tensor.numel() > 0
+        for tensor in present
+    )
+    return plain and not transformed() and torch._C._len_torch_function_stack() == 0
+
+
+def _is_recorded() -> bool:
+    """Whether a compiler or an exporter looks on, which shall see plain operations."""
+    return torch.compiler.is_compiling() or torch.jit.is_tracing()
+
+
+def is_bare(layer: nn.Module, kind: type[nn.Module]) -> bool:
+    """Whether a layer is just one of torch's, without hooks, so that its weights may be used in its place.
+
+    >>> is_bare(nn.Linear(2, 3), nn.Linear)
+    True
+    """
+    hooks = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks)
+    own = "forward" in layer.__dict__ or layer._compiled_call_impl is not None
+    return type(layer) is kind and not own and not any(hooks) and not modules._has_any_global_hook()  # type: ignore[no-untyped-call]
+
+
+def is_autocast(x: Tensor) -> bool:
+    """Whether autocast would give a product of `x` another type than it has."""
+    return torch.is_autocast_enabled(x.device.type) and x.dtype != torch.get_autocast_dtype(x.device.type)
