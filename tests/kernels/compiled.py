@@ -15,6 +15,7 @@ from regard.kernels import (
     columns,
     dot_weights,
     edges,
+    embedding,
     gradients,
     hidden,
     memory_step,
@@ -67,6 +68,7 @@ SHORT = {
 }
 RESIDUAL = {"has_y": True, "has_bias": True, "has_dropout": True, "has_norm": True, "block": 8, "padded_groups": 32}
 HIDDEN = {"has_bias": True, "block": 8, "block_groups": 32}
+EMBEDDING = {"has_dropout": True, "block": 8, "padded_groups": 32}
 KERNELS: dict[str, tuple[Any, dict[str, Any]]] = {
     "raise": (tiled._raise, {"is_query": True, "block": 16, "padded_features": 32}),
     "raise again": (gradients._raise, {"block": 16, "padded_features": 32}),
@@ -118,19 +120,23 @@ KERNELS: dict[str, tuple[Any, dict[str, Any]]] = {
     "hidden, gradients": (hidden._backward, HIDDEN),
     "sums of columns": (columns._parts, {"block": 32, "block_columns": 32}),
     "sums of parts": (columns._fold, {"padded_parts": 64, "block_columns": 16}),
+    "embedding": (embedding._forward, EMBEDDING | {"has_places": True}),
+    "embedding, gradients": (embedding._backward, EMBEDDING),
     "adam": (adam._step, {"clips": True, "decoupled": False, "squares": 256, "block": 4096}),
     "squares": (adam._squares, {"block": 1024}),
     "single, keys of all steps": (single_query._of_keys, {"block": 16, "block_features": 32}),
 }
 CALLERS = re.compile(  # tensors in the dtype of the caller; all others are float32
     r"query|queries|keys|values|v|context|raw|raw_own|raw_walk|weighted|grad_context|x|grad|out|weights|grad_query|grad_keys|grad_values|bias|grad_bias"
-    r"|logits|grad_logits|gradients|y|weight|shift_by|total|normed|of_total|of_normed|grad_x|grad_y"
+    r"|places|grad_weight|logits|grad_logits|gradients|y|weight|shift_by|total|normed|of_total|of_normed|grad_x|grad_y"
 )
 NUMBERS = re.compile(
     r"(stride|step|num|tiles|first|padded)_\w+|tiles|features|own_features|groups|depth|before|after|shift|behind|ahead"
-    r"|splits|items|width|several|heads|block|lift|slots|reach|ignore|site|lost|size"
+    r"|splits|items|width|several|heads|block|lift|slots|reach|ignore|site|lost|size|words|length|padding"
 )
-KNOWN = dict.fromkeys(("lengths", "starts", "seed", "chosen", "targets", "table", "which"), "*i64") | {"allowed": "*u8"}
+KNOWN = dict.fromkeys(
+    ("lengths", "starts", "seed", "chosen", "targets", "table", "which", "tokens", "order", "bounds"), "*i64"
+) | {"allowed": "*u8"}
 KNOWN |= dict.fromkeys(
     (
         "dropout",

@@ -37,6 +37,9 @@ def test_join_of_none_and_of_spread_ones() -> None:
     spread = torch.zeros(1).expand(3)
     assert join([spread, spread], 0).shape == (6,)
     assert join([torch.zeros(0, 2), torch.zeros(3, 2)], 0).shape == (3, 2)
+    whole = torch.randn(4, 6)
+    with pytest.raises(RuntimeError, match="Sizes of tensors must match"):
+        join([whole[:2, :3], whole[:, 3:]], -1)
     assert join([torch.zeros(2), torch.zeros(2, dtype=torch.double)], 0).dtype == torch.double
 
 

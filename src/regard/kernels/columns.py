@@ -63,7 +63,7 @@ def fold(partial_sums: Float[Tensor, "p n d"], dtype: torch.dtype) -> Float[Tens
 
 def hand_on(x: Float[Tensor, "*s d"], sums: Float[Tensor, " d"]) -> None:
     """Lets a gradient carry the sums of its columns, which the kernel that wrote it has made on its way."""
-    x._column_sums = (x._version, sums.to(x.dtype))
+    x._column_sums = (x._version, sums.to(x.dtype))  # type: ignore[attr-defined]
 
 
 def handed_on(x: Float[Tensor, "*s d"]) -> Float[Tensor, " d"] | None:

@@ -78,7 +78,8 @@ def fused_embedding(
 ) -> Float[Tensor, "b t d"]:
     """dropout(scale · weight[tokens] + places); the word `padding` learns nothing.
 
-    Gradients flow to the weight, also twice. A token that is no word gives NaN. p of the dropout is rounded to a multiple of 2⁻¹⁶. Places take no gradient.
+    Gradients flow to the weight, also twice, and none to places. A token that is no word gives NaN. p of the dropout is
+    rounded to a multiple of 2⁻¹⁶.
     """
     refuse_transforms("fused_embedding")
     lost = threshold(dropout)

@@ -31,9 +31,10 @@ def are_side_by_side(tensors: Sequence[Tensor], axis: int) -> bool:
     axis %= first.ndim
     if any(tensor.device.type == "meta" or tensor.numel() == 0 for tensor in tensors):
         return False
-    place = first.storage_offset()
+    place, others = first.storage_offset(), (*first.shape[:axis], *first.shape[axis + 1 :])
     for tensor in tensors:
         alike = tensor.stride() == first.stride() and tensor.dtype == first.dtype
+        alike = alike and (*tensor.shape[:axis], *tensor.shape[axis + 1 :]) == others
         beside = tensor.storage_offset() == place and _storage(tensor) == _storage(first)
         if not (alike and beside and first.stride(axis) > 0):
             return False

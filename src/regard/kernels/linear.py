@@ -67,11 +67,11 @@ class _Linear(torch.autograd.Function):
         wanted = ctx.needs_input_grad[3:]
         of_weights: Sequence[Tensor | None] = [None] * ctx.count
         if any(wanted[: ctx.count]):
-            of_weights = (outer.t() @ rows).split(sizes, 0)  # type: ignore[no-untyped-call]
+            of_weights = torch.split(outer.t() @ rows, sizes, 0)
         of_biases: Sequence[Tensor | None] = [None] * len(biases)
         if any(wanted[ctx.count :]):
             sums = outer.sum(0) if again else handed_on(filled[0]) if ctx.count == 1 else None
-            of_biases = (column_sums(outer) if sums is None else sums).split(sizes, 0)
+            of_biases = torch.split(column_sums(outer) if sums is None else sums, sizes, 0)
         return of_x, None, None, *of_weights, *of_biases
 
 

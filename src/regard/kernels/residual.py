@@ -215,7 +215,7 @@ class _Residual(torch.autograd.Function):
             None if parameter is None or number not in sums else sums[number].to(parameter.dtype)
             for number, parameter in ((2, bias), (0, weight), (1, shift))
         ]
-        if ctx.adds_up and bias is None:
+        if ctx.adds_up and bias is None and grad_y is not None:
             hand_on(grad_y, sums[2])
         return grad_x, grad_y, *parameters, *(None,) * 5
 

@@ -42,7 +42,7 @@ def serves(name: str, *tensors: Tensor | None) -> bool:
 
 def _is_recorded() -> bool:
     """Whether a compiler or an exporter looks on, which shall see plain operations."""
-    return torch.compiler.is_compiling() or torch.jit.is_tracing()
+    return torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
 
 
 def is_bare(layer: nn.Module, kind: type[nn.Module]) -> bool:
