@@ -3,6 +3,7 @@
 import argparse
 import csv
 import datetime
+import gc
 import statistics
 import subprocess
 import time
@@ -25,18 +26,24 @@ def side_by_side(
 ) -> dict[str, list[float]]:
     """Seconds of each candidate in each round, by a clock; the order changes from round to round.
 
-    The first `warm_up` rounds are not counted.
+    The first `warm_up` rounds are not counted. As in `timeit`, Python does not look for garbage in between: where many
+    libraries are loaded, that takes a fifth of a second, whenever it comes.
     """
     names = list(candidates)
     seconds: dict[str, list[float]] = {name: [] for name in names}
-    for turn in range(rounds + warm_up):
-        for name in names[turn % len(names) :] + names[: turn % len(names)]:
-            start = clock()
-            candidates[name]()
-            if torch.cuda.is_available():
-                torch.cuda.synchronize()
-            if turn >= warm_up:
-                seconds[name].append(clock() - start)
+    gc.disable()
+    try:
+        for turn in range(rounds + warm_up):
+            gc.collect()
+            for name in names[turn % len(names) :] + names[: turn % len(names)]:
+                start = clock()
+                candidates[name]()
+                if torch.cuda.is_available():
+                    torch.cuda.synchronize()
+                if turn >= warm_up:
+                    seconds[name].append(clock() - start)
+    finally:
+        gc.enable()
     return seconds
 
 
