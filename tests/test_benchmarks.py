@@ -221,6 +221,19 @@ def test_attention_refuses_kernels_that_forget_a_key(load: Load, capsys: pytest.
         benchmark.REFUSALS.end()
 
 
+def test_kernels_for_small_models_are_checked_without_a_gpu() -> None:
+    env = os.environ | {
+        "TRITON_INTERPRET": "1",
+        "CUDA_VISIBLE_DEVICES": "",
+        "PYTHONPATH": str(BENCHMARKS.parent / "src"),
+    }
+    command = [sys.executable, str(BENCHMARKS / "small_gpu.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=1500)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name in ("attention, causal", "loss", "residual, dropout, norm", "hidden", "three projections"):
+        assert f"{name}, torch.float32: output" in done.stdout
+
+
 @pytest.mark.slow
 def test_attention_checks_itself_without_a_gpu() -> None:
     """`--check` runs every gate through Triton's interpreter, which wants a process of its own."""
@@ -252,7 +265,7 @@ def names_in(path: Path) -> set[str]:
 
 def test_every_benchmark_has_a_gate() -> None:
     timed = [path for path in BENCHMARKS.glob("*.py") if path.stem != "timing" and names_in(path) & CLOCKS]
-    assert len(timed) == 18
+    assert len(timed) == 19
     assert [path.name for path in timed if not {"check_results", "judge_results"} & names_in(path)] == []
 
 
