@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -64,6 +65,19 @@ def test_words_become_markdown_that_says_the_same(reference: ModuleType) -> None
     assert "```text\n    a  table\n```" in told
 
 
+def test_numbers_stay_with_their_units_in_rows_of_tables_alone(docs: ModuleType) -> None:
+    text = "| 3 ms, ≈ 2.5 min | 4 more (5 GB) |\n3 ms\n|\n"
+    assert docs.together(text) == "| 3\u00a0ms, ≈\u00a02.5\u00a0min | 4 more (5\u00a0GB) |\n3 ms\n|\n"
+
+
+def test_what_commands_do_stands_above_them_where_lines_are_long(docs: ModuleType) -> None:
+    short = "```sh\nmake demo    # trains\n```"
+    assert docs.above(short) == short
+    far = f"make test{' ' * 90}# runs the tests"
+    assert docs.above(f"```sh\nregard list\n{far}\n```") == "```sh\nregard list\n# runs the tests\nmake test\n```"
+    assert docs.above(f"```python\n{far}\n```") == f"```python\n{far}\n```"
+
+
 def test_everything_is_staged_and_listed(docs: ModuleType) -> None:
     docs.stage(notebooks=False)
     front = (docs.STAGE / "index.md").read_text()
@@ -77,6 +91,7 @@ def test_everything_is_staged_and_listed(docs: ModuleType) -> None:
     assert "class Trainer" in (docs.STAGE / "code" / "src_regard_train_trainer_py.md").read_text()
     gallery = (docs.STAGE / "docs" / "gallery.md").read_text()
     assert gallery.count("![") > 10
+    assert "([RNNsearch](papers/bahdanau.md))" in gallery
     assert all((docs.STAGE / "docs" / name).exists() for name in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", gallery))
 
 
@@ -112,13 +127,13 @@ def test_the_first_page_leads_to_the_studio(docs: ModuleType) -> None:
 def test_the_studio_is_exported_without_runs(docs: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[Any] = []
 
-    def run(command: list[str], cwd: str) -> subprocess.CompletedProcess[str]:
-        called.append((command[-3:], list(Path(cwd).iterdir())))
+    def run(command: list[str], cwd: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        called.append((command[-3:], list(Path(cwd).iterdir()), env["PYTHONPATH"].split(os.pathsep)[0]))
         return subprocess.CompletedProcess(command, 3)
 
     monkeypatch.setattr(docs.subprocess, "run", run)
     assert docs.export_studio() == 3
-    assert called == [(["studio", "--export", str(docs.SITE / "studio")], [])]
+    assert called == [(["studio", "--export", str(docs.SITE / "studio")], [], str(ROOT / "src"))]
 
 
 def test_a_notebook_becomes_a_page(tmp_path: Path) -> None:

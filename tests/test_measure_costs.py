@@ -79,8 +79,38 @@ def test_recipes_with_the_same_data_come_together_and_small_data_first(tool: Mod
     assert not recipe.train.capture
 
 
+@pytest.mark.parametrize(
+    ("steps", "timed", "kept", "times"),
+    [
+        ([0.3, 0.1, 0.2], 30, 0.1, 3),
+        ([9.0], 1, 9.0, 1),  # long updates are measured once
+        ([0.3, None], 30, 0.3, 2),  # ended by a limit the second time
+        ([None], 30, None, 1),
+    ],
+)
+def test_the_smallest_of_several_short_measurements_is_kept(
+    tool: ModuleType,
+    steps: list[float | None],
+    timed: int,
+    kept: float | None,
+    times: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left = iter(steps)
+
+    def in_a_copy(work: Any) -> list[dict[str, Any]]:
+        step = next(left)
+        return [{"begun": True}, *([] if step is None else [{"step": step, "timed": timed}])]
+
+    monkeypatch.setattr(tool, "in_a_copy", in_a_copy)
+    asked = tool.argparse.Namespace(limit=1, memory=1.0, part=1, rounds=3)
+    told = tool.Group({}, asked, {}).least(None, 1)
+    assert told[-1].get("step") == kept
+    assert len(steps) - len(list(left)) == times
+
+
 def test_a_small_recipe_is_measured_in_whole_and_in_part(tool: ModuleType) -> None:
-    asked = tool.argparse.Namespace(limit=120, memory=12.0, part=1)
+    asked = tool.argparse.Namespace(limit=120, memory=12.0, part=1, rounds=1)
     whole = list(tool.in_a_copy(tool.Group(next(tool.groups(["gat/smoke", "gat/smoke"])), asked, {}).measure))
     assert [each["name"] for each in whole] == ["gat/smoke"]
     assert whole[0].keys() == {"name", "prepare", "step", "timed", "evaluation", "memory"}

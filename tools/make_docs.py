@@ -9,6 +9,7 @@ to pages that show them. The studio is exported to build/site/studio, with the a
 
 import argparse
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
@@ -20,6 +21,11 @@ from types import ModuleType
 ROOT = Path(__file__).parents[1]
 STAGE, SITE = ROOT / "build" / "site-source", ROOT / "build" / "site"
 TOP = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
+UNITS = "ms|s|min|minutes|h|hours|days|years|B|KB|MB|MiB|GB|GiB|TB|%|M|G|×"
+UNIT = re.compile(rf"(?<=\d) (?=(?:{UNITS})(?:[ ,;)]|$))|(?<=≈) (?=\d)", re.MULTILINE)
+BESIDE = re.compile(r"^(\S.*?)  +(# .*)$", re.MULTILINE)  # a command and, after two spaces or more, what it does
+LONG = 108  # signs of a line of code that has room on a page
+ROW = re.compile(r"^\|.*\|$", re.MULTILINE)
 LINK = re.compile(r"(\[[^\]]*\])\(([^)#\s]+)(#[^)]*)?\)")
 FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 IMAGE = re.compile(r"!\[([^\]]*)\]\(([^)\s]+\.(?:png|gif|svg))\)")
@@ -43,8 +49,13 @@ suppress_warnings = ["misc.highlighting_failure", "myst.header"]
 exclude_patterns = ["_static"]
 """
 STYLE = """
-.content { max-width: 60em; }
-table.docutils { display: block; overflow-x: auto; font-size: .85em; }
+.content { width: 56em; }
+.sidebar-drawer { width: calc(50% - 31em); }
+article p, article li, article dd { max-width: 48em; }
+article td p, article td li { max-width: none; }
+table.docutils { display: block; overflow-x: auto; font-size: .8em; }
+.highlight .nn { text-decoration: none !important; }
+.signature pre, .highlight-sh pre { white-space: pre-wrap; overflow-wrap: anywhere; }
 .gallery { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 18rem), 1fr)); gap: 1.5rem; }
 .gallery figure { margin: 0; }
 .gallery img { width: 100%; height: 14rem; object-fit: contain; background: #fff; border-radius: .4rem; }
@@ -109,7 +120,25 @@ def linked(path: Path, shown: set[Path]) -> str:
         return f"{name}({up}code/{page_of(there)}.md)"
 
     parts = FENCED.split(path.read_text(encoding="utf-8"))  # what stands inside of fences is no link of this page
-    return "".join(part if number % 2 else LINK.sub(replace, part) for number, part in enumerate(parts))
+    return "".join(
+        above(part) if number % 2 else together(LINK.sub(replace, part)) for number, part in enumerate(parts)
+    )
+
+
+def above(block: str) -> str:
+    """A block of commands in which what each does stands above it, if there is no room for it beside."""
+    if not block.startswith("```sh\n") or max(map(len, block.splitlines())) <= LONG:
+        return block
+    return BESIDE.sub(r"\2\n\1", block)
+
+
+def together(text: str) -> str:
+    """The same with numbers that stay on the line of their units, in the narrow cells of tables.
+
+    >>> together("| 3 ms, ≈ 2.5 min |") == "| 3\\u00a0ms, ≈\\u00a02.5\\u00a0min |"
+    True
+    """
+    return ROW.sub(lambda row: UNIT.sub("\u00a0", row[0]), text)
 
 
 def page_of(path: Path) -> str:
@@ -154,13 +183,15 @@ def gallery(pages: list[Path]) -> str:
     for path in pages:
         if path.parent.name not in ("docs", "papers"):
             continue
-        for match in IMAGE.finditer(path.read_text(encoding="utf-8")):
+        text = path.read_text(encoding="utf-8")
+        title = text.partition("\n")[0].removeprefix("# ")
+        for match in IMAGE.finditer(text):
             where = (path.parent / match[2]).resolve()
             if where in seen:
                 continue
             seen.add(where)
             picture, page = where.relative_to(ROOT / "docs"), path.relative_to(ROOT / "docs")
-            lines += [f"![{match[1]}]({picture})", "", f"{match[1]} ([{page.stem.replace('_', ' ')}]({page}))", ""]
+            lines += [f"![{match[1]}]({picture})", "", f"{match[1]} ([{title}]({page}))", ""]
     return "\n".join(lines)
 
 
@@ -179,7 +210,10 @@ def front(areas: list[str], books: list[str]) -> str:
     told = {Path(name).name for names in trees.values() for name in names}
     if missing := sorted(path.stem for path in (ROOT / "docs").glob("*.md") if path.stem not in told):
         raise SystemExit(f"docs/{missing[0]}.md is on no list of tools/make_docs.py: add it to GUIDE or FIGURES")
-    text += '\n<p><a href="studio/index.html">The studio</a>, its playground and its lecture, in your browser.</p>\n'
+    text += (
+        '\n<p><a href="studio/index.html">The studio</a>, its playground and its lecture, in a browser; from disk they '
+        "need <code>python -m http.server</code> in the folder of the site.</p>\n"
+    )
     for title, names in trees.items():
         body = "\n".join(names)
         text += f"\n```{{toctree}}\n:hidden:\n:caption: {title}\n\n{body}\n```\n"
@@ -200,7 +234,8 @@ def export_studio() -> int:
     """The studio as static pages, with the answers of the models that ship; its exit status."""
     with tempfile.TemporaryDirectory() as empty:  # without the trainings of whoever builds the site
         command = [sys.executable, "-m", "regard", "studio", "--export", str(SITE / "studio")]
-        return subprocess.run(command, cwd=empty).returncode
+        paths = [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]  # this clone, whatever is installed
+        return subprocess.run(command, cwd=empty, env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)}).returncode
 
 
 def elsewhere() -> list[str]:

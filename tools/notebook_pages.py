@@ -18,7 +18,9 @@ def run(path: Path, *, timeout: int = 1800) -> Any:
 
     notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
     with tempfile.TemporaryDirectory() as folder:
-        client = NotebookClient(notebook, timeout=timeout, resources={"metadata": {"path": folder}})
+        quiet = ["--IPKernelApp.log_level=ERROR"]  # each would warn that it is reached over TCP, on this machine
+        place = {"metadata": {"path": folder}}
+        client = NotebookClient(notebook, timeout=timeout, resources=place, extra_arguments=quiet)
         source = str(Path(__file__).parents[1] / "src")  # this clone, whatever else is installed
         paths = [source, *filter(None, [os.environ.get("PYTHONPATH")])]
         client.execute(env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)})

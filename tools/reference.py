@@ -39,17 +39,17 @@ def entry(name: str, menu: ModuleType) -> Iterator[str]:
     if inspect.isclass(thing):
         yield from _class(name, thing)
     elif callable(thing) and hasattr(thing, "__name__"):
-        yield f"```python\n{name}{_signature(thing)}\n```\n"
+        yield _block("python", f"{name}{_signature(thing)}")
         yield described(inspect.getdoc(thing) or "")
     else:
         text = ", ".join(map(str, thing)) if isinstance(thing, dict | tuple | list | set) else repr(thing)
         kind = "a menu of names" if isinstance(thing, dict) else f"a value of type `{type(thing).__name__}`"
         yield f"{kind[0].upper()}{kind[1:]}:\n"
-        yield f"```text\n{text[:_LONG] + ('…' if len(text) > _LONG else '')}\n```"
+        yield _block("text", text[:_LONG] + ("…" if len(text) > _LONG else ""))
 
 
 def _class(name: str, kind: type) -> Iterator[str]:
-    yield f"```python\nclass {name}{_signature(kind).removesuffix(' -> None')}\n```\n"
+    yield _block("python", f"class {name}{_signature(kind).removesuffix(' -> None')}")
     own = kind.__dict__.get("__doc__") or ""
     automatic = own.startswith(f"{kind.__name__}(")  # what a dataclass writes where nothing stands
     yield described(inspect.cleandoc(own) if own and not automatic else "")
@@ -61,9 +61,14 @@ def _class(name: str, kind: type) -> Iterator[str]:
         if not (inspect.isfunction(function) or isinstance(value, property)):
             continue
         given = "" if isinstance(value, property) else _signature(function)
-        yield f"```python\n{kind.__name__}.{method}{given}\n```\n"
+        yield _block("python", f"{kind.__name__}.{method}{given}")
         yield described(inspect.getdoc(value) or "")
         yield ""
+
+
+def _block(language: str, code: str) -> str:
+    """Code whose long lines are broken where the page ends."""
+    return f"```{{code-block}} {language}\n:class: signature\n\n{code}\n```\n"
 
 
 def _signature(thing: Any) -> str:

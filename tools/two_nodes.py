@@ -101,17 +101,20 @@ def free_port() -> int:
 
 
 class Launch:
-    """`torchrun` on each node, with one agent each: `agents` are their processes."""
+    """`torchrun` on each node, with one agent each: `agents` are their processes.
+
+    Another program that takes the arguments of `torchrun` may start them: `torchrun`.
+    """
 
     def __init__(
         self, nodes: Sequence[Node], processes: int, command: Sequence[str], log: Path, *, restarts: int = 0,
-        fewest: int | None = None,
+        fewest: int | None = None, torchrun: Sequence[str] = ("-m", "torch.distributed.run"),
     ) -> None:  # fmt: skip
         endpoint, self.agents = f"{nodes[0].address}:{free_port()}", []
         machines = f"{fewest or len(nodes)}:{len(nodes)}"
         for number, node in enumerate(nodes):
             words = [
-                *node.prefix, sys.executable, "-m", "torch.distributed.run", "--nnodes", machines,
+                *node.prefix, sys.executable, *torchrun, "--nnodes", machines,
                 "--nproc-per-node", str(processes), "--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint,
                 "--rdzv-conf", f"is_host={int(number == 0)}", "--local-addr", node.address,
                 "--max-restarts", str(restarts), "--monitor-interval", "0.1", *command,

@@ -21,6 +21,7 @@ def test_the_export_has_the_answers_of_its_page(
     page = export(studio, tmp_path / "site", told=told.append)
     assert page == tmp_path / "site" / "index.html"
     assert 'data-export="1"' in page.read_text()
+    assert "<code>python -m http.server</code>" in page.read_text()  # for who opens it from disk
     about = json.loads((tmp_path / "site" / "answers" / "index.json").read_text())
     assert about["static"] is True
     assert {path.stem for path in (tmp_path / "site" / "answers").glob("*.json")} == {*about["answers"], "index"}

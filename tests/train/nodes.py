@@ -1,4 +1,7 @@
-"""`torchrun … nodes.py FOLDER`: what several processes do in the tests of sharding, restarts and shared folders.
+"""`nodes.py … work FOLDER`: what several processes do in the tests of sharding, restarts and shared folders.
+
+The dots are arguments of `torchrun`, whose agent this program runs, with one difference: it has imported all that is
+needed and makes its processes as copies of itself, which begin at once. `test_distributed.py` starts `torchrun` itself.
 
 By two nodes with two processes each: for each kind of KINDS a run that nobody disturbs (whole), one that ends early
 (half), one that a signal to one process stops and that goes on (stopped), and one of which a process is killed by
@@ -15,12 +18,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch._dynamo  # it and sharding: what each copy would load late
 import toy
+from torch.distributed.launcher.api import elastic_launch
+from torch.distributed.run import config_from_args, parse_args
 
 from regard.base import RegardError
 from regard.models import Transformer, TransformerConfig
 from regard.tasks import Loss, Translation, TranslationConfig
-from regard.train import World, joined, was_restarted
+from regard.train import World, joined, sharding, was_restarted  # noqa: F401
 from regard.train.shared_folder import check_shared
 
 KINDS: dict[str, dict[str, Any]] = {"copies": {}, "shards": {"shard": True}}
@@ -121,10 +127,13 @@ def disturbed(place: Path, world: World) -> dict[str, Any]:
     return facts
 
 
-if __name__ == "__main__":
-    place = Path(sys.argv[1])
+def work(folder: str, *words: str) -> None:
+    """What one process does, from its beginning to its end."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the handlers of the agent came with the copy
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    place = Path(folder)
     with joined("cpu") as world:
-        if "--resume" in sys.argv:
+        if "--resume" in words:
             for kind, settings in KINDS.items():
                 folder = place / f"on_{world.size}_{kind}"
                 if world.is_first:
@@ -134,3 +143,9 @@ if __name__ == "__main__":
         else:
             facts = disturbed(place, world)
             (place / f"last_{world.rank}.json").write_text(json.dumps(facts))
+
+
+if __name__ == "__main__":
+    config, _, (_, _, *arguments) = config_from_args(parse_args(sys.argv[1:]))
+    config.start_method = "fork"
+    elastic_launch(config, work)(*arguments)

@@ -37,7 +37,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         print("nodes:", what)
         for number, arguments in ((2, []), (1, ["--resume"])):
             log = folder / f"log_of_{number}.txt"
-            launch = Launch(machines[:number], 2, [nodes.__file__, str(folder), *arguments], log, restarts=4)
+            words = [nodes.__file__, str(folder), *arguments]
+            launch = Launch(machines[:number], 2, words, log, restarts=4, torchrun=[nodes.__file__])
             ends = launch.wait(limit=1500)
             assert not any(ends), "\n".join(path.read_text()[-5000:] for path in folder.glob(f"log_of_{number}_*"))
     nodes.one(folder / "one", None)

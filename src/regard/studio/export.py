@@ -16,6 +16,10 @@ from regard.studio.app import Studio, add_example, views
 
 BEAMS = (5, 1)  # of the translations that are prepared; the page begins with the first
 MOST_MATRICES = 600  # of traces, in a file each
+FROM_DISK = (  # it shows itself where no script has taken its place after some seconds
+    '<p class="late">Browsers run no modules of a page that was opened from disk. In the folder of this page call '
+    "<code>python -m http.server</code>, then open <code>http://localhost:8000</code>.</p>"
+)
 _MASK = 0xFFFFFFFF
 
 Answers = dict[str, Any]  # by key
@@ -148,9 +152,10 @@ def hashed(content: bytes) -> str:
 
 def _page(name: str, path: Path) -> bytes:
     content = path.read_bytes()
-    return (
-        content.replace(b'<html lang="en">', b'<html lang="en" data-export="1">') if name == "index.html" else content
-    )
+    if name != "index.html":
+        return content
+    content = content.replace(b'<html lang="en">', b'<html lang="en" data-export="1">')
+    return content.replace(b"</p></main>", b"</p>" + FROM_DISK.encode() + b"</main>")
 
 
 def _text(content: Any) -> str:
