@@ -12,6 +12,7 @@ from regard.decode.beam import Rules
 from regard.decode.captured import Captured
 from regard.decode.fixed_path import PathRules
 from regard.decode.fixed_search import FixedSearch
+from regard.kernels.serving import pays
 from regard.models import Transformer, TransformerConfig
 
 BOS, EOS = 1, 2
@@ -54,6 +55,13 @@ def test_the_first_tick_of_a_shape_is_a_step_and_then_recorded(said: list[str]) 
         runner.run(key, lambda: said.append("tick"))
     assert said == ["tick", "record", "tick", "replay", "tick", "record", "tick", "replay"]
     assert runner.seconds > 0
+
+
+def test_kernels_pay_where_launches_are_recorded(said: list[str]) -> None:
+    inside: list[bool] = []
+    Captured(torch.device("cuda")).run((4, 16), lambda: inside.append(pays("cuda", 1)))
+    assert inside == [True, True]
+    assert not pays("cuda", 1)
 
 
 def test_what_cannot_be_recorded_runs_as_it_is(said: list[str]) -> None:

@@ -10,7 +10,9 @@ from torch.testing import assert_close
 
 from regard.align import Softmax
 from regard.attention import Attention, FixedCache, Mask, MultiHead, Rotary, attend
-from regard.kernels.few_queries import NewItem, are_few, few_queries
+from regard.kernels import few_queries as few_kernels
+from regard.kernels.few_queries import NewItem, few_queries
+from regard.kernels.limits import are_few
 from regard.score import Cosine, ScaledDot, Score
 
 pytestmark = pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS:UserWarning")
@@ -97,11 +99,9 @@ def test_a_fixed_cache_equals_the_whole(position: Rotary | None, key_heads: int)
 @pytest.mark.parametrize("score", [ScaledDot(), Cosine(3.0)], ids=["scaled dot", "cosine"])
 @pytest.mark.parametrize("queries", [1, 5])
 def test_attend_takes_it(score: Score, queries: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    from regard.attention import fused
-
     calls: list[object] = []
-    real = fused.few_queries
-    monkeypatch.setattr(fused, "few_queries", lambda *a, **k: calls.append(a) or real(*a, **k))
+    real = few_kernels.few_queries
+    monkeypatch.setattr(few_kernels, "few_queries", lambda *a, **k: calls.append(a) or real(*a, **k))
     torch.manual_seed(3)
     shapes = (3, 2, queries, 6), (3, 2, 7, 6), (3, 2, 7, 4)
     query, keys, values = (torch.randn(shape, device=DEVICE) for shape in shapes)

@@ -49,15 +49,16 @@ def none_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def chosen(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Switches kernels on, in any type and for any number of heads."""
+def chosen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Switches kernels on, in any type, for any number of heads and tensors of any size."""
     monkeypatch.setattr(dispatch, "FEWEST_SHORT", 1)
     monkeypatch.setattr(dispatch, "HALF", (torch.bfloat16, torch.float16, torch.float32))
 
     def switch(*names: str) -> None:
         monkeypatch.setattr(limits, "CHOSEN_ON_A_GPU", frozenset(names))
 
-    return switch
+    with serving.recording():
+        yield switch
 
 
 def draw(*shape: int, dtype: Any = torch.float32) -> Tensor:

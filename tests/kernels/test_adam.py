@@ -1,15 +1,12 @@
-"""Adam over all tensors of a model in one kernel: `small_cases.py`, interpreted here, and on a GPU."""
+"""Adam over all tensors of a model in one kernel.
+
+Its cases are in `small_cases.py`, which `test_small.py` runs as a whole; here its part alone, long cases too.
+"""
 
 import child
 import pytest
 
-CASES = "adam"
 
-
+@pytest.mark.slow
 def test_by_interpreter() -> None:
-    child.run("small_cases.py", "-k", CASES, interpret=True)
-
-
-@pytest.mark.gpu
-def test_on_a_gpu() -> None:
-    child.run("small_cases.py", "-k", CASES, interpret=False)
+    child.run("small_cases.py", "-k", "adam", interpret=True)

@@ -1,13 +1,12 @@
-"""The way back along a trellis: `search_cases.py`, by Triton's interpreter here, and on a GPU where there is one."""
+"""The way back along a trellis.
+
+Its cases are in `search_cases.py`, which `test_few_queries.py` runs with others; here its part alone.
+"""
 
 import child
 import pytest
 
 
-def test_way_back() -> None:
+@pytest.mark.slow
+def test_by_interpreter() -> None:
     child.run("search_cases.py", "-k", "way_back", interpret=True)
-
-
-@pytest.mark.gpu
-def test_on_a_gpu() -> None:
-    child.run("search_cases.py", "-k", "way_back", interpret=False)

@@ -1,18 +1,9 @@
-"""A step of a beam, and a search whose steps run through kernels: `search_cases.py`, by Triton's interpreter here."""
+"""The step of a beam: `search_cases.py`, which `test_few_queries.py` runs with others; here its part alone."""
 
 import child
 import pytest
 
 
-def test_steps() -> None:
-    child.run("search_cases.py", "-k", "not way_back", interpret=True, slow=False)
-
-
 @pytest.mark.slow
-def test_other_positions() -> None:
-    child.run("search_cases.py", "-k", "not way_back", interpret=True, slow=True)
-
-
-@pytest.mark.gpu
-def test_on_a_gpu() -> None:
-    child.run("search_cases.py", "-k", "not way_back", interpret=False)
+def test_by_interpreter() -> None:
+    child.run("search_cases.py", "-k", "not way_back", interpret=True)

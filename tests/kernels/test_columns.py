@@ -1,4 +1,4 @@
-"""Sums of columns; `test_linear.py` runs these too, in one process."""
+"""Sums of columns: `small_cases.py`, which `test_small.py` runs as a whole; here its part alone, long cases too."""
 
 import child
 import pytest

@@ -1,4 +1,7 @@
-"""Word vectors with their places; `test_linear.py` runs these too, in one process."""
+"""Word vectors with their places.
+
+Its cases are in `small_cases.py`, which `test_small.py` runs as a whole; here its part alone, long cases too.
+"""
 
 import child
 import pytest

@@ -1,7 +1,12 @@
-"""The middle of a feed-forward layer as one kernel: `small_cases.py`, by Triton's interpreter."""
+"""The middle of a feed-forward layer as one kernel.
+
+Its cases are in `small_cases.py`, which `test_small.py` runs as a whole; here its part alone, long cases too.
+"""
 
 import child
+import pytest
 
 
+@pytest.mark.slow
 def test_by_interpreter() -> None:
     child.run("small_cases.py", "-k", "hidden", interpret=True)

@@ -1,15 +1,12 @@
-"""Several linear layers as one product, and what belongs to it: `small_cases.py`, interpreted and on a GPU."""
+"""Several linear layers as one product, and what belongs to it.
+
+Its cases are in `small_cases.py`, which `test_small.py` runs as a whole; here its part alone, long cases too.
+"""
 
 import child
 import pytest
 
-CASES = "linear or column or embedding"
 
-
+@pytest.mark.slow
 def test_by_interpreter() -> None:
-    child.run("small_cases.py", "-k", CASES, interpret=True)
-
-
-@pytest.mark.gpu
-def test_on_a_gpu() -> None:
-    child.run("small_cases.py", "-k", CASES, interpret=False)
+    child.run("small_cases.py", "-k", "linear or column or embedding", interpret=True)

@@ -1,13 +1,12 @@
-"""One pass over logits: `word_cases.py`, by Triton's interpreter here, and on a GPU where there is one."""
+"""One pass over the logits of a step.
+
+Its cases are in `word_cases.py`, which `test_few_queries.py` runs with others; here its part alone.
+"""
 
 import child
 import pytest
 
 
-def test_next_words() -> None:
+@pytest.mark.slow
+def test_by_interpreter() -> None:
     child.run("word_cases.py", interpret=True)
-
-
-@pytest.mark.gpu
-def test_on_a_gpu() -> None:
-    child.run("word_cases.py", interpret=False)

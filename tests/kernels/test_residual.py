@@ -1,15 +1,12 @@
-"""Residual sum, dropout and layer norm as one kernel: `small_cases.py`, interpreted here, and on a GPU."""
+"""Residual sum, dropout and layer norm as one kernel.
+
+Its cases are in `small_cases.py`, which `test_small.py` runs as a whole; here its part alone, long cases too.
+"""
 
 import child
 import pytest
 
-CASES = "residual"
 
-
+@pytest.mark.slow
 def test_by_interpreter() -> None:
-    child.run("small_cases.py", "-k", CASES, interpret=True)
-
-
-@pytest.mark.gpu
-def test_on_a_gpu() -> None:
-    child.run("small_cases.py", "-k", CASES, interpret=False)
+    child.run("small_cases.py", "-k", "residual", interpret=True)

@@ -6,7 +6,7 @@ from torch import nn
 
 from regard.base import ConfigError
 from regard.kernels import limits
-from regard.kernels.serving import is_autocast, is_bare, serves
+from regard.kernels.serving import is_autocast, is_bare, pays, recording, serves
 
 
 def test_a_cpu_is_served_by_plain_operations(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -15,6 +15,15 @@ def test_a_cpu_is_served_by_plain_operations(monkeypatch: pytest.MonkeyPatch) ->
     assert not any(serves(name, torch.zeros(2, 3)) for name in limits.SMALL)
     with pytest.raises(ConfigError, match="a kernel for small models: got 'nothing'"):
         serves("nothing", torch.zeros(2))
+
+
+def test_recording_ends_with_its_block() -> None:
+    with recording():
+        with recording():
+            assert pays("cuda", 1)
+        assert pays("cuda", 1)
+    assert not pays("cuda", 1)
+    assert pays("cpu", 1)  # the interpreter
 
 
 def test_what_is_chosen_has_a_name() -> None:

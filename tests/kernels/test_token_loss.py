@@ -1,15 +1,12 @@
-"""Cross entropy in one pass: `small_cases.py`, by Triton's interpreter here, and on a GPU where there is one."""
+"""Cross entropy in one pass.
+
+Its cases are in `small_cases.py`, which `test_small.py` runs as a whole; here its part alone, long cases too.
+"""
 
 import child
 import pytest
 
-CASES = "token_loss"
 
-
+@pytest.mark.slow
 def test_by_interpreter() -> None:
-    child.run("small_cases.py", "-k", CASES, interpret=True)
-
-
-@pytest.mark.gpu
-def test_on_a_gpu() -> None:
-    child.run("small_cases.py", "-k", CASES, interpret=False)
+    child.run("small_cases.py", "-k", "token_loss", interpret=True)

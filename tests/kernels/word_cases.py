@@ -7,7 +7,8 @@ import torch
 from cases import DEVICE
 from torch.testing import assert_close
 
-from regard.kernels.next_words import best_words, can_pass, group_bests
+from regard.kernels.limits import can_pass
+from regard.kernels.next_words import best_words, group_bests
 
 pytestmark = pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")  # of the interpreter: ∞ − ∞
 INF = float("inf")

@@ -18,7 +18,7 @@ from regard.attention.position import ALiBi, Relative, Rotary, rotate, sinusoid
 from regard.attention.tracing import watched
 from regard.base import ConfigError
 from regard.kernels.derivatives import transformed
-from regard.kernels.few_queries import NewItem, are_few, few_queries
+from regard.kernels.limits import are_few
 from regard.kernels.small import linears
 from regard.score import ScaledDot
 from regard.score.score import product
@@ -67,6 +67,8 @@ def attend_in_place(
         query, keys = rotate(query, now, base=position.base), rotate(keys, now, base=position.base)
     plain = not need_weights and _is_plain(layer)
     if plain and (position is None or isinstance(position, Rotary)) and _fits_one_kernel(query, keys, values, cache):
+        from regard.kernels.few_queries import NewItem, few_queries
+
         found, _ = few_queries(
             query, cache.keys, cache.values, scale=query.shape[-1] ** -0.5, new=NewItem(keys, values, here)
         )

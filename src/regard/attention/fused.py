@@ -19,8 +19,7 @@ from regard.kernels.derivatives import (
     with_second_derivative,
     without_autocast,
 )  # fmt: skip
-from regard.kernels.few_queries import are_few, few_queries
-from regard.kernels.limits import WIDEST, reasons_against_triton, width_limit
+from regard.kernels.limits import WIDEST, are_few, reasons_against_triton, width_limit
 from regard.score import Prepared, Score
 from regard.score.score import AdditiveForm, common_type, to_float32
 
@@ -93,6 +92,8 @@ def few(
         if allowed.shape[1] > 1:
             return None
         allowed = allowed[:, 0].expand(-1, -1, values.shape[-2])
+    from regard.kernels.few_queries import few_queries
+
     return few_queries(
         form.query, form.keys, values, scale=form.scale / align.temperature, allowed=allowed, need_weights=need_weights
     )

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.decode.fixed_search import Tick
+from regard.kernels.serving import recording
 
 
 class Captured:
@@ -55,14 +56,14 @@ class Captured:
     def _first(self, key: tuple[int, ...], tick: Tick) -> None:
         here = torch.cuda.current_stream(self.device)
         self._side.wait_stream(here)
-        with torch.cuda.stream(self._side):
+        with torch.cuda.stream(self._side), recording():
             tick()
         here.wait_stream(self._side)
         torch.cuda.synchronize(self.device)
         start = time.perf_counter()
         graph = torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.graph(graph, pool=self.pool, stream=self._side):
+            with torch.cuda.graph(graph, pool=self.pool, stream=self._side), recording():
                 tick()
         except RuntimeError as error:
             self.graphs[key] = None

@@ -17,9 +17,7 @@ from regard.decode.fixed_path import by_sentence
 from regard.decode.groups import best_in_one_pass
 from regard.decode.hypothesis import Hypothesis, coverage_penalty, length_penalty
 from regard.kernels import reasons_against_triton
-from regard.kernels.back_track import way_back
-from regard.kernels.beam_step import Standing, choose
-from regard.kernels.next_words import can_pass
+from regard.kernels.limits import can_pass
 
 
 class BeamBoard:
@@ -80,6 +78,8 @@ class BeamBoard:
         first = torch.arange(0, sentences * rules.beams, rules.beams, device=logits.device).unsqueeze(1)
         grown = self._grown(logits, now, first)
         if rules.nbest == 1 and not (rules.coverage_penalty or rules.no_repeat) and can_pass(logits):
+            from regard.kernels.beam_step import Standing, choose
+
             rows.look(weights, sentences)
             standing = Standing(*(now[name] for name in Standing._fields))
             return choose(
@@ -148,6 +148,8 @@ class BeamBoard:
         """The tokens of every end, and the prefix that each of its steps continued."""
         batch, slot = len(ends.origin), ends.origin % self.rules.beams
         if not reasons_against_triton(slot.device):
+            from regard.kernels.back_track import way_back
+
             return way_back(self.words, self.slots, slot, ends.token, ends.step, ran=ran)
         words = slot.new_zeros(batch, self.rules.nbest, ran + 1)
         slots = torch.zeros_like(words)

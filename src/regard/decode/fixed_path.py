@@ -9,7 +9,7 @@ from torch import Tensor
 from regard.decode.fixed_board import Barred, Rows
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.sample import truncate
-from regard.kernels.next_words import best_words, can_pass
+from regard.kernels.limits import can_pass
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,8 @@ class PathBoard:
         """The token that each sentence takes, and its log-probability."""
         rows = self.rows
         if self.chance is None and can_pass(logits):
+            from regard.kernels.next_words import best_words
+
             found = best_words(logits, self.barred.added(logits.shape[1], rows.time))
             rows.note(found.wrong, len(logits))
             return found.token, found.log_prob

@@ -11,7 +11,6 @@ from regard.attention import FixedCache
 from regard.base import RegardError
 from regard.decode.protocol import Decodable, mapped
 from regard.kernels import reasons_against_triton
-from regard.kernels.beam_step import reorder
 
 
 @runtime_checkable
@@ -115,6 +114,8 @@ class FixedState:
 
     def _reorder(self, cache: FixedCache, origin: Int[Tensor, " n"] | None) -> None:
         if origin is not None and not reasons_against_triton(origin.device):
+            from regard.kernels.beam_step import reorder
+
             for side in (cache.keys, cache.values):
                 reorder(side, origin, self.beams, cache.length)
         else:

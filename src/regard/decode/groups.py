@@ -10,9 +10,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from regard.kernels.launch import power_of_two
-from regard.kernels.next_words import group_bests
-
 ROWS = 64  # whose exponentials are held at once: they stay in the cache of a processor
 LARGEST = 60.0  # a largest logit between −60 and 60: its exponentials neither overflow nor vanish
 
@@ -76,6 +73,9 @@ def best_in_one_pass(
     added: Float[Tensor, " v"] | None,
 ) -> tuple[Best, Bool[Tensor, " n"]]:
     """The same by one kernel over the logits, and which rows have NaN or +∞; `added` bars tokens by −∞."""
+    from regard.kernels.launch import power_of_two
+    from regard.kernels.next_words import group_bests
+
     width = power_of_two(_width(logits, len(first), wanted))
     found = group_bests(logits, width, added)
     best = _among_best_groups(log_prob, logits, found.best, width, first, wanted, found.log_sum, added)

@@ -16,7 +16,6 @@ from torch import Tensor
 from regard.kernels.arithmetic import dot, precise_exp
 from regard.kernels.derivatives import refuse_transforms
 from regard.kernels.launch import INTERPRETED, contiguous_rows, jit, on, power_of_two, tl
-from regard.kernels.limits import MOST_FEW_KEYS, MOST_FEW_QUERIES, WIDEST_FEW, reasons_against_triton
 
 
 class NewItem(NamedTuple):
@@ -104,17 +103,6 @@ def _few(
         tl.store(out, shares.to(weights.dtype.element_ty), mask=inside)
 
 
-def are_few(query: Tensor, keys: Tensor, values: Tensor) -> bool:
-    """Whether the kernel takes these [n h q a], [n g k a], [n g k v], and nobody asks for a gradient."""
-    if query.ndim != 4 or query.shape[-2] > MOST_FEW_QUERIES or values.shape[-2] > MOST_FEW_KEYS:
-        return False
-    if query.shape[-1] > WIDEST_FEW or not query.dtype == keys.dtype == values.dtype:
-        return False
-    if torch.is_grad_enabled() and (query.requires_grad or keys.requires_grad or values.requires_grad):
-        return False
-    return not reasons_against_triton(query.device, query, keys, values, widest=WIDEST_FEW)
-
-
 def few_queries(
     query: Float[Tensor, "n h q a"],
     keys: Float[Tensor, "n g k a"],
@@ -125,7 +113,7 @@ def few_queries(
     new: NewItem | None = None,
     need_weights: bool = False,
 ) -> tuple[Float[Tensor, "n h q v"], Float[Tensor, "n h q k"] | None]:
-    """The context and, if asked for, the weights; a query that sees nothing has zeros. See `are_few`.
+    """The context and, if asked for, the weights; a query that sees nothing has zeros. See `limits.are_few`.
 
     With a `new` item, of which the one query is, keys and values are a cache: what stands there before its place is
     seen, and its own key and value, which are written to the cache.

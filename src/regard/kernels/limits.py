@@ -70,3 +70,19 @@ def reasons_against_triton(
         if tensor is not None and name != "query" and tensor.shape[-1] > widest:  # queries may still be unprojected
             reasons.append(f"{name} are {tensor.shape[-1]} wide, more than {widest}")
     return reasons
+
+
+def are_few(query: Tensor, keys: Tensor, values: Tensor) -> bool:
+    """Whether the kernel for few queries takes [n h q a], [n g k a], [n g k v], and nobody asks for a gradient."""
+    if query.ndim != 4 or query.shape[-2] > MOST_FEW_QUERIES or values.shape[-2] > MOST_FEW_KEYS:
+        return False
+    if query.shape[-1] > WIDEST_FEW or not query.dtype == keys.dtype == values.dtype:
+        return False
+    if torch.is_grad_enabled() and (query.requires_grad or keys.requires_grad or values.requires_grad):
+        return False
+    return not reasons_against_triton(query.device, query, keys, values, widest=WIDEST_FEW)
+
+
+def can_pass(logits: Tensor) -> bool:
+    """Whether the kernels for the next words take these logits."""
+    return not reasons_against_triton(logits.device, logits)

@@ -14,7 +14,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.kernels.launch import contiguous_rows, jit, on, power_of_two, tl
-from regard.kernels.limits import reasons_against_triton
 
 BLOCK = 1024  # words at a time
 
@@ -87,13 +86,8 @@ def _groups(
     tl.store(wrong + row, (total != total).to(tl.int8))
 
 
-def can_pass(logits: Tensor) -> bool:
-    """Whether the kernels take these logits."""
-    return not reasons_against_triton(logits.device, logits)
-
-
 def best_words(logits: Float[Tensor, "n v"], added: Float[Tensor, " v"] | None = None) -> BestWords:
-    """The best word of each row, of equal ones the first, where `added` (0 or −∞) bars some; see `can_pass`."""
+    """The best word of each row, of equal ones the first, where `added` (0 or −∞) bars some; see `limits.can_pass`."""
     logits, size = contiguous_rows(logits), logits.shape[1]
     found = BestWords(
         logits.new_empty(len(logits), dtype=torch.long),
@@ -109,7 +103,10 @@ def best_words(logits: Float[Tensor, "n v"], added: Float[Tensor, " v"] | None =
 
 
 def group_bests(logits: Float[Tensor, "n v"], width: int, added: Float[Tensor, " v"] | None = None) -> GroupBests:
-    """Sums, and bests of groups of `width` words, a power of two, where `added` (0 or −∞) bars some; see `can_pass`."""
+    """Sums, and bests of groups of `width` words, a power of two, where `added` (0 or −∞) bars some.
+
+    See `limits.can_pass`.
+    """
     logits, (rows, size) = contiguous_rows(logits), logits.shape
     groups = -(-size // width)
     found = GroupBests(

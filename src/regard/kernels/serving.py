@@ -1,6 +1,9 @@
 """The one place that decides whether a kernel for small models serves a call that names no implementation."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
 from torch import Tensor, nn
@@ -10,12 +13,27 @@ from regard.base import ConfigError
 from regard.kernels import limits
 from regard.kernels.derivatives import transformed
 
+LARGE = 2**24  # numbers in a tensor, from which on a kernel pays that is launched by itself
+_RECORDING: ContextVar[bool] = ContextVar("recording", default=False)
+
+
+@contextmanager
+def recording() -> Iterator[None]:
+    """Launches in this block are recorded in a graph, or will be: what they cost the host is paid once."""
+    token = _RECORDING.set(True)
+    try:
+        yield
+    finally:
+        _RECORDING.reset(token)
+
 
 def serves(name: str, *tensors: Tensor | None) -> bool:
     """Whether the kernel `name` of limits.SMALL is chosen, and can serve such tensors; the first one must be there.
 
-    It is chosen where limits.CHOSEN_ON_A_GPU has its name. Plain operations serve a CPU, float64, compilers, transforms
-    of torch.func, tensors of other classes, and code that watches torch's functions, such as `intervene`.
+    It is chosen where limits.CHOSEN_ON_A_GPU has its name. On a GPU it serves where launches are recorded, or the first
+    tensor is large: a Triton kernel takes several times as long to launch as one of torch's. Plain operations serve a
+    CPU, float64, compilers, transforms of torch.func, tensors of other classes, and code that watches torch's
+    functions, such as `intervene`.
 
     >>> serves("token_loss", torch.zeros(2, 3))
     False
@@ -30,6 +48,8 @@ def serves(name: str, *tensors: Tensor | None) -> bool:
     device = present[0].device
     if device.type != "cuda" and not (device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"):
         return False
+    if not pays(device.type, present[0].numel()):
+        return False
     plain = all(
         type(tensor) in (Tensor, nn.Parameter)
         and tensor.device == device
@@ -38,6 +58,17 @@ def serves(name: str, *tensors: Tensor | None) -> bool:
         for tensor in present
     )
     return plain and not transformed() and torch._C._len_torch_function_stack() == 0
+
+
+def pays(kind: str, numbers: int) -> bool:
+    """Whether a Triton kernel over so many numbers is worth its launch on a device of this kind.
+
+    >>> with recording():
+    ...     inside = pays("cuda", 100)
+    >>> inside, pays("cuda", 100), pays("cuda", LARGE)
+    (True, False, True)
+    """
+    return kind != "cuda" or _RECORDING.get() or numbers >= LARGE
 
 
 def _is_recorded() -> bool:

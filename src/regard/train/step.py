@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.kernels.noise import one_seed
+from regard.kernels.serving import recording
 from regard.tasks import Batch, CarriesState, Loss, Task, TrainingBatches
 from regard.train.averaging import RunningMean
 from regard.train.distributed import World
@@ -173,7 +174,7 @@ class CapturedStepper(Stepper):
         here = batch.with_tensors(places)
         before = {id(tensor): tensor.detach().clone() for tensor in self._touched()}
         self.side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self.side):
+        with torch.cuda.stream(self.side), recording():
             self.run([here], self.scale)
         torch.cuda.current_stream().wait_stream(self.side)
         with torch.no_grad():
@@ -181,10 +182,11 @@ class CapturedStepper(Stepper):
                 tensor.copy_(before.get(id(tensor), torch.zeros_like(tensor)))  # moments and sums begin at zero
         self.masters.publish()
         if self.quick is not None:
-            self.quick.prepare()  # so that every graph ends alike, that of the first batch too
+            with recording():
+                self.quick.prepare()  # so that every graph ends alike, that of the first batch too
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self.pool, stream=self.side):
+        with torch.cuda.graph(graph, pool=self.pool, stream=self.side), recording():
             self.run([here], self.scale)
         torch.cuda.set_rng_state(noise, self.world.device)  # a resumed run records at other steps than the first one
         torch.cuda.synchronize()
