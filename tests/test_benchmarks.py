@@ -221,6 +221,7 @@ def test_attention_refuses_kernels_that_forget_a_key(load: Load, capsys: pytest.
         benchmark.REFUSALS.end()
 
 
+@pytest.mark.slow  # small_cases.py has the same kernels at more shapes
 def test_kernels_for_small_models_are_checked_without_a_gpu() -> None:
     env = os.environ | {
         "TRITON_INTERPRET": "1",
