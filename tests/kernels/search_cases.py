@@ -110,7 +110,7 @@ def test_a_step_in_one_kernel_is_that_of_plain_operations(seed: int, monkeypatch
         for board, by_kernel in zip(boards, (True, False), strict=True):
             with monkeypatch.context() as patch:
                 if not by_kernel:
-                    patch.setattr(fixed_beam, "can_pass", lambda logits: False)
+                    patch.setattr(fixed_beam, "can_read_logits", lambda logits: False)
                 origins.append(board.advance(logits, None, sentences))
         ours, right = boards
         for name, buffer in ours.rows.now.items():

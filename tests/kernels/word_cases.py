@@ -7,7 +7,7 @@ import torch
 from cases import DEVICE
 from torch.testing import assert_close
 
-from regard.kernels.limits import can_pass
+from regard.kernels.limits import can_read_logits
 from regard.kernels.next_words import best_words, group_bests
 
 pytestmark = pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")  # of the interpreter: ∞ − ∞
@@ -27,7 +27,7 @@ def test_random_logits(seed: int) -> None:
     added = None
     if chance.random() < 0.7:
         added = torch.where(torch.rand(size, device=DEVICE) < 0.3, -INF, 0.0)
-    assert can_pass(logits)
+    assert can_read_logits(logits)
     exact = logits.double().log_softmax(-1).nan_to_num(-INF) + (0.0 if added is None else added.double())
     found = best_words(logits, added)
     assert not found.wrong.any()
@@ -55,4 +55,4 @@ def test_what_is_no_number_is_told(value: float, place: int) -> None:
 
 
 def test_float64_goes_another_way() -> None:
-    assert not can_pass(torch.zeros(2, 3, device=DEVICE, dtype=torch.float64))
+    assert not can_read_logits(torch.zeros(2, 3, device=DEVICE, dtype=torch.float64))

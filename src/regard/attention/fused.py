@@ -1,6 +1,7 @@
 """Fused attention: the context without a tensor of pairs. The form of the score decides which kernels can do it."""
 
 import math
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -54,7 +55,7 @@ def sdpa(
     no_tensor = causal or lower_right
     extra, empty = (None, None) if no_tensor else _additive(mask, bias, shape, dtype, query.device, align)
     four = _four_axes(lead)
-    sides = [x.to(dtype).expand(*lead, -1, -1).reshape(*four, *x.shape[-2:]) for x in (query, keys, values)]
+    sides = _in_four_axes((query, keys, values), dtype, lead)
     extra = None if extra is None else _reshape_mask(extra, lead, four, num_keys)
     context = _fused_dot(sides, extra, no_tensor, scale, dropout)
     context = context.reshape(*lead, num_queries, values.shape[-1]).to(values.dtype)
@@ -229,7 +230,7 @@ def banded(
     form = score.as_dot(query, prepared.keys)
     lead, num_keys = broadcast(form.query, form.keys, values), values.shape[-2]
     dtype, four = common_type(form.query, form.keys, values), _four_axes(lead)
-    sides = (x.to(dtype).expand(*lead, -1, -1).reshape(*four, *x.shape[-2:]) for x in (form.query, form.keys, values))
+    sides = _in_four_axes((form.query, form.keys, values), dtype, lead)
     if by_distance is not None:
         by_distance = by_distance.expand(*lead, -1, -1).reshape(*four, *by_distance.shape[-2:])
     starts, lengths = (
@@ -265,8 +266,7 @@ def short(
 
     form = score.as_dot(query, prepared.keys)
     lead = broadcast(form.query, form.keys, values)
-    dtype, four = common_type(form.query, form.keys, values), _four_axes(lead)
-    sides = (x.to(dtype).expand(*lead, -1, -1).reshape(*four, *x.shape[-2:]) for x in (form.query, form.keys, values))
+    sides = _in_four_axes((form.query, form.keys, values), common_type(form.query, form.keys, values), lead)
     rules = _short_rules(mask, lead, query.shape[-2], values.shape[-2], query.device)
     context = fused_short(*sides, scale=form.scale / align.temperature, dropout=dropout, **rules)
     return context.reshape(*lead, *context.shape[-2:]).to(values.dtype)
@@ -309,6 +309,12 @@ def broadcast(*tensors: Tensor) -> tuple[int, ...]:
             expected="axes that are equal or 1",
             cure="put the batch axes first: [batch, items, width]",
         ) from error
+
+
+def _in_four_axes(sides: Sequence[Tensor], dtype: torch.dtype, lead: tuple[int, ...]) -> list[Tensor]:
+    """Query, keys and values in one type, with the two batch axes that kernels have."""
+    four = _four_axes(lead)
+    return [x.to(dtype).expand(*lead, -1, -1).reshape(*four, *x.shape[-2:]) for x in sides]
 
 
 def _four_axes(lead: tuple[int, ...]) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from regard.decode.fixed_path import by_sentence
 from regard.decode.groups import best_in_one_pass
 from regard.decode.hypothesis import Hypothesis, coverage_penalty, length_penalty
 from regard.kernels import reasons_against_triton
-from regard.kernels.limits import can_pass
+from regard.kernels.limits import can_read_logits
 
 
 class BeamBoard:
@@ -77,7 +77,7 @@ class BeamBoard:
         coverage = self._covered(weights, now)
         first = torch.arange(0, sentences * rules.beams, rules.beams, device=logits.device).unsqueeze(1)
         grown = self._grown(logits, now, first)
-        if rules.nbest == 1 and not (rules.coverage_penalty or rules.no_repeat) and can_pass(logits):
+        if rules.nbest == 1 and not (rules.coverage_penalty or rules.no_repeat) and can_read_logits(logits):
             from regard.kernels.beam_step import Standing, choose
 
             rows.look(weights, sentences)
@@ -204,7 +204,7 @@ class BeamBoard:
         every = self.rules.beams * size
         wanted = min(2 * self.rules.beams, every)
         many = every >= max(MANY, 4 * wanted**2)
-        if many and not self.rules.no_repeat and can_pass(logits):
+        if many and not self.rules.no_repeat and can_read_logits(logits):
             added = self.barred.added(size, self.rows.time)
             best, wrong = best_in_one_pass(log_prob, logits, first, wanted, added)
             self.rows.note(wrong, len(first))

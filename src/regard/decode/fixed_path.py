@@ -9,7 +9,7 @@ from torch import Tensor
 from regard.decode.fixed_board import Barred, Rows
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.sample import truncate
-from regard.kernels.limits import can_pass
+from regard.kernels.limits import can_read_logits
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class PathBoard:
     def _next(self, logits: Float[Tensor, "m v"], sentence: Tensor) -> tuple[Int[Tensor, " m"], Float[Tensor, " m"]]:
         """The token that each sentence takes, and its log-probability."""
         rows = self.rows
-        if self.chance is None and can_pass(logits):
+        if self.chance is None and can_read_logits(logits):
             from regard.kernels.next_words import best_words
 
             found = best_words(logits, self.barred.added(logits.shape[1], rows.time))

@@ -53,7 +53,7 @@ def _choose(
     slots, trellis, origin, time, penalties, sentences, wanted, beams, eos,
     block: tl.constexpr, padded_beams: tl.constexpr,
 ):  # fmt: skip
-    """One sentence."""
+    """Takes one step of the prefixes and of the best end of one sentence."""
     row = tl.program_id(0)
     first = row * beams
     now = tl.load(time)

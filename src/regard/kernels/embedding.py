@@ -89,7 +89,7 @@ def fused_embedding(
 
 
 class _Embedding(torch.autograd.Function):
-    """Keeps the tokens."""
+    """Saves the tokens for the backward pass, which adds their gradients up word by word."""
 
     @staticmethod
     def forward(ctx, weight, tokens, places, seed, site, lost, scale, padding):

@@ -74,7 +74,7 @@ def fused_hidden(
 
 
 class _Hidden(torch.autograd.Function):
-    """Keeps the result."""
+    """Saves the result: where it is zero, ReLU or dropout has stopped the gradient."""
 
     @staticmethod
     def forward(ctx, x, bias, seed, site, lost):

@@ -83,6 +83,6 @@ def are_few(query: Tensor, keys: Tensor, values: Tensor) -> bool:
     return not reasons_against_triton(query.device, query, keys, values, widest=WIDEST_FEW)
 
 
-def can_pass(logits: Tensor) -> bool:
+def can_read_logits(logits: Tensor) -> bool:
     """Whether the kernels for the next words take these logits."""
     return not reasons_against_triton(logits.device, logits)

@@ -19,7 +19,7 @@ BLOCK = 1024  # words at a time
 
 
 class BestWords(NamedTuple):
-    """Of each row of logits."""
+    """The best word of each row of logits."""
 
     token: Int[Tensor, " n"]
     log_prob: Float[Tensor, " n"]  # −∞ where no word is possible
@@ -27,7 +27,7 @@ class BestWords(NamedTuple):
 
 
 class GroupBests(NamedTuple):
-    """Of each row of logits."""
+    """What a search over groups of words needs to know of each row of logits."""
 
     log_sum: Float[Tensor, " n"]  # of the exponentials of all words, barred or not; 0 where no word is possible
     best: Float[Tensor, "n g"]  # the best logit of each group, barred words left out
@@ -87,7 +87,10 @@ def _groups(
 
 
 def best_words(logits: Float[Tensor, "n v"], added: Float[Tensor, " v"] | None = None) -> BestWords:
-    """The best word of each row, of equal ones the first, where `added` (0 or −∞) bars some; see `limits.can_pass`."""
+    """The best word of each row, of equal ones the first, where `added` (0 or −∞) bars some.
+
+    See `limits.can_read_logits`.
+    """
     logits, size = contiguous_rows(logits), logits.shape[1]
     found = BestWords(
         logits.new_empty(len(logits), dtype=torch.long),
@@ -105,7 +108,7 @@ def best_words(logits: Float[Tensor, "n v"], added: Float[Tensor, " v"] | None =
 def group_bests(logits: Float[Tensor, "n v"], width: int, added: Float[Tensor, " v"] | None = None) -> GroupBests:
     """Sums, and bests of groups of `width` words, a power of two, where `added` (0 or −∞) bars some.
 
-    See `limits.can_pass`.
+    See `limits.can_read_logits`.
     """
     logits, (rows, size) = contiguous_rows(logits), logits.shape
     groups = -(-size // width)

@@ -145,7 +145,7 @@ def fused_residual(
 
 
 class _Residual(torch.autograd.Function):
-    """Keeps the sum."""
+    """Saves the sum, from which the backward pass makes mean and variance again."""
 
     @staticmethod
     def forward(ctx, x, y, bias, weight, shift, seed, site, lost, eps, hands_on):

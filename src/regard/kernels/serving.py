@@ -42,7 +42,7 @@ def serves(name: str, *tensors: Tensor | None) -> bool:
         raise ConfigError(
             "a kernel for small models", got=repr(name), expected=f"one of {', '.join(sorted(limits.SMALL))}"
         )
-    if name not in limits.CHOSEN_ON_A_GPU or not limits.HAS_TRITON or _is_recorded():
+    if name not in limits.CHOSEN_ON_A_GPU or not limits.HAS_TRITON or _is_compiled():
         return False
     present = [tensor for tensor in tensors if tensor is not None]
     device = present[0].device
@@ -71,7 +71,7 @@ def pays(kind: str, numbers: int) -> bool:
     return kind != "cuda" or _RECORDING.get() or numbers >= LARGE
 
 
-def _is_recorded() -> bool:
+def _is_compiled() -> bool:
     """Whether a compiler or an exporter looks on, which shall see plain operations."""
     return torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
 

@@ -199,7 +199,7 @@ def reasons_against_short(query: Tensor, keys: Tensor | None, values: Tensor) ->
 
 
 class _Short(torch.autograd.Function):
-    """Keeps what went in."""
+    """Saves what went in, from which the backward pass makes the weights again."""
 
     @staticmethod
     def forward(ctx, query, keys, values, lengths, allowed, seed, scale, causal, dropout):

@@ -205,16 +205,15 @@ class FastSearch:
         *,
         mask: Tensor | None = None,
         generator: torch.Generator | None = None,
-        sharpness: float | None = None,
-        count: int | None = None,
+        **read: Any,
     ) -> list[list[Hypothesis]]:
-        """The hypotheses of sentences with these last steps [b], which lie on the host; by consensus if it is sharp."""
+        """The hypotheses of sentences with these last steps [b], which lie on the host; `read` goes to `_reading`."""
         batch, longest, before = len(last), int(last.max()), self._allocated()
         search = self._search_for(state, rules, longest, batch, mask)
         options: dict[str, Any] = {"mask": mask} if isinstance(rules, Rules) else {"generator": generator}
         found: list[list[Hypothesis]] = search(
             state, batch=batch, bos=BOS, last=last.to(self.device), longest=longest,
-            read=_reading(rules, sharpness, count), **options,
+            read=_reading(rules, **read), **options,
         )  # fmt: skip
         self._held += max(0, self._allocated() - before)
         return found
@@ -228,18 +227,16 @@ class FastSearch:
         *,
         mask: Tensor | None = None,
         generator: torch.Generator | None = None,
-        sharpness: float | None = None,
-        count: int | None = None,
+        **read: Any,
     ) -> list[list[Hypothesis]]:
         """The same of sentences [b k] with these `lengths`; on a GPU the encoder is recorded with all that follows it.
 
         All tensors lie on the host.
         """
-        read = _reading(rules, sharpness, count)
         if self.device.type != "cuda" or (isinstance(rules, PathRules) and rules.temperature is not None):
             state = self.model.init_state(self.model.encode(source.to(self.device), lengths.to(self.device)))
             mask = None if mask is None else mask.to(self.device)
-            return self.find(state, rules, last, mask=mask, generator=generator, sharpness=sharpness, count=count)
+            return self.find(state, rules, last, mask=mask, generator=generator, **read)
         batch, longest = len(last), int(last.max())
         rows = self._rows(batch)
         given = [source, lengths, last] if mask is None else [source, lengths, last, mask]
@@ -252,7 +249,7 @@ class FastSearch:
         for place, tensor in zip(start.places, padded, strict=True):
             place.copy_(tensor, non_blocking=True)
         start.search.runner.run((-1, source.shape[1]), start.tick)
-        found: list[list[Hypothesis]] = start.search.go(batch=batch, longest=longest, read=read)
+        found: list[list[Hypothesis]] = start.search.go(batch=batch, longest=longest, read=_reading(rules, **read))
         self._held += max(0, self._allocated() - before)
         return found
 
@@ -333,8 +330,10 @@ class FastSearch:
         return beams * (2 * kept + steps * (16 + 4 * keys) + 16 * words)
 
 
-def _reading(rules: PathRules | Rules, sharpness: float | None, count: int | None) -> dict[str, Any] | None:
-    """How results are read."""
+def _reading(
+    rules: PathRules | Rules, *, sharpness: float | None = None, count: int | None = None
+) -> dict[str, Any] | None:
+    """How results of a beam are read: by consensus with a `sharpness`, and `count` of each sentence; a path has one."""
     return {"sharpness": sharpness, "count": count} if isinstance(rules, Rules) else None
 
 
