@@ -4,6 +4,8 @@
     python benchmarks/search_gpu.py --parts transformer one
     python benchmarks/search_gpu.py --check              # only compares, at small sizes; on a CPU too
     python benchmarks/search_gpu.py --ratios             # plain / fixed on one thread of a CPU, in processor seconds
+    git worktree add ../before 423e899                   # the last version with the plain search alone
+    python benchmarks/search_gpu.py --parts rnnsearch luong gnmt convs2s --earlier ../before
 
 Models are those of the recipes, with random weights and 8,000 words; sentences have the lengths of captions, 4 to 40
 sub-words. "10 steps" forces every sentence to exactly 10 steps. "ragged" ends every sentence at a length of its own, 5
@@ -13,73 +15,37 @@ itself is not part of it. Each way takes its turn in each round, and medians are
 
 Recording happens in a round that is not counted; its seconds are printed. Before anything is timed, scores of the plain
 search and of ours in float32 are compared: see gate.py. Tokens that are equal are counted. Marian of Hugging Face has
-the same weights (see hugging_face.py) and gets the better of its batches.
+the same weights (see hugging_face.py) and gets the better of its batches. With `--earlier` the plain search of another
+version of this code, in a process of its own, takes its turn in the same rounds, in the same three ways.
 """
 
 import argparse
-import copy
 import statistics
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
 from gate import check_results
 from hugging_face import build_peer, copy_weights
+from plain_search import FORBIDDEN, STEPS, WORDS, Earlier, Found, PlainSentences, build, in_half
 from timing import append, side_by_side
 from torch import Tensor
 
-from regard.data import PAD, Pair, evaluation_batches
-from regard.decode import Hypothesis
-from regard.models import MODELS
-from regard.recipes import RECIPES
+from regard.data import PAD
 from regard.tasks import Search
 from regard.tasks.fast_search import FastSearch, rules_of
-from regard.tasks.search import FORBIDDEN, find_best
+from regard.tasks.search import find_best
 
-WORDS, STEPS = 8000, 10
-RECIPE_OF = {
-    "transformer": "transformer/multi30k_de_en", "rnnsearch": "bahdanau/multi30k_de_en", "gnmt": "gnmt/multi30k_de_en",
-    "convs2s": "convs2s/multi30k_de_en", "captions": "show_attend_tell/flickr8k_soft",
-}  # fmt: skip
 PARTS = ("transformer", "ragged", "one", "rnnsearch", "luong", "gnmt", "convs2s", "captions")
-Found = list[list[Hypothesis]]
 
 
-class Sentences:
-    """Random sentences, how they are searched, and when each of them ends."""
-
-    def __init__(self, count: int, device: torch.device, *, ragged: bool = False, words: int = WORDS) -> None:
-        chance = torch.Generator().manual_seed(0)
-        lengths = (14 + 6 * torch.randn(count, generator=chance)).round().clamp(4, 40).int().tolist()
-        self.pairs: list[Pair] = [(torch.randint(4, words, (n,), generator=chance).tolist(), []) for n in lengths]
-        self.last = torch.full((count,), STEPS)
-        if ragged:
-            self.last = torch.tensor([min(40, max(5, n + int(torch.randint(-3, 4, (), generator=chance))))
-                                      for n in lengths])  # fmt: skip
-        self.min_steps, self.device = 0 if ragged else STEPS, device
-
-    @property
-    def tokens(self) -> int:
-        """How many there are to find."""
-        return int(self.last.sum())
-
-    def plain(self, model: Any, how: Search, max_tokens: int) -> Found:
-        """The plain search, batch by batch; weights are brought to the host, all of a batch together."""
-        found: Found = [[] for _ in self.pairs]
-        for batch in evaluation_batches(self.pairs, max_tokens=max_tokens):
-            source, lengths = batch.source.to(self.device), batch.source_lengths.to(self.device)
-            state, last = model.init_state(model.encode(source, lengths)), self.last[batch.indices].to(self.device)
-            options = {"batch": len(batch), "bos": 1, "eos": 2, "max_steps": last, "forbidden": FORBIDDEN}
-            here = find_best(model, state, how, min_steps=self.min_steps, **options)
-            looks = [one.weights for each in here for one in each if one.weights is not None]
-            if looks:
-                torch.cat([look.flatten() for look in looks]).cpu()
-            for number, each in zip(batch.indices, here, strict=True):
-                found[number] = each
-        return found
+class Sentences(PlainSentences):
+    """The same, searched in the other ways too."""
 
     def fast(self, search: FastSearch, how: Search) -> Found:
         """Ours over fixed shapes; weights come to the host by themselves."""
@@ -105,31 +71,6 @@ class Sentences:
         return out.cpu()
 
 
-def build(part: str, device: torch.device, *, words: int = WORDS) -> Any:
-    """The model of the recipe, with random weights."""
-    torch.manual_seed(0)
-    if part == "luong":
-        kind = MODELS["luong"]
-        config = kind.config(words, words, embed_dim=256, hidden_dim=512, layers=2, published_start=False)
-        return kind.model(config).to(device).eval()
-    recipe = RECIPES[RECIPE_OF[part]]()
-    kind = next(paper for paper in MODELS.values() if paper.config is type(recipe.model))
-    if part == "captions":
-        config = replace(recipe.model, vocabulary=words, feature_dim=512, encoder=None, encoder_frozen=0)
-    else:
-        config = replace(recipe.model, source_vocabulary=words, target_vocabulary=words)
-    return kind.model(config).to(device).eval()
-
-
-def _in_half(model: Any) -> Any:
-    """A copy in bfloat16, with the weights of recurrent layers side by side, as they are in a new model."""
-    half = copy.deepcopy(model).bfloat16()
-    for module in half.modules():
-        if isinstance(module, torch.nn.RNNBase):
-            module.flatten_parameters()
-    return half
-
-
 def compare(name: str, ours: Found, plain: Found) -> None:
     """Counts equal tokens and looks at the scores; refuses ours where scores of other tokens differ too."""
     same = sum(a[0].tokens == b[0].tokens for a, b in zip(ours, plain, strict=True))
@@ -142,15 +83,16 @@ def compare(name: str, ours: Found, plain: Found) -> None:
 
 
 def ways_of(
-    sentences: Sentences, model: Any, how: Search, *, plain: bool = True
+    sentences: Sentences, model: Any, how: Search, earlier: Earlier | None
 ) -> tuple[dict[str, Callable[[], object]], dict[str, FastSearch]]:
     """Every way of ours to search, by name."""
     ways: dict[str, Callable[[], object]] = {}
-    if plain:
-        half = _in_half(model)
-        ways["plain, as shipped"] = lambda: sentences.plain(model, how, max(1, 4096 // how.beams))
-        ways["plain, one batch"] = lambda: sentences.plain(model, how, 10**9)
-        ways["plain, one batch, bfloat16"] = lambda: sentences.plain(half, how, 10**9)
+    models, shipped = {False: model, True: in_half(model)}, max(1, 4096 // how.beams)
+    for name, most, half in (("as shipped", shipped, False), ("one batch", 10**9, False),
+                             ("one batch, bfloat16", 10**9, True)):  # fmt: skip
+        ways[f"plain, {name}"] = partial(sentences.plain, models[half], how, most)
+        if earlier is not None:
+            ways[f"earlier, {name}"] = partial(earlier.find, how, most, half=half)
     kept = {"fixed, float32": FastSearch(model), "fixed, bfloat16": FastSearch(model, torch.bfloat16)}
     for name, search in kept.items():
         ways[name] = lambda search=search: sentences.fast(search, how)
@@ -168,10 +110,11 @@ def time_ways(
         print(f"  {name}: first {time.perf_counter() - start:.2f} s{recorded}", flush=True)
     seconds = side_by_side(ways, rounds=rounds, warm_up=1)
     rates = {name: tokens / statistics.median(times) for name, times in seconds.items()}
-    best = max((rate for name, rate in rates.items() if name.startswith("plain")), default=None)
+    best = {kind: max((rate for name, rate in rates.items() if name.startswith(kind)), default=None)
+            for kind in ("plain", "earlier")}  # fmt: skip
     rows: list[dict[str, object]] = []
     for name, rate in rates.items():
-        beside = "" if best is None else f"  {rate / best:6.2f} × the best plain one"
+        beside = "".join(f"  {rate / other:6.2f} × the best {kind} one" for kind, other in best.items() if other)
         print(f"    {part:12} {case:18} {name:28} {rate:12,.0f} tokens/s{beside}", flush=True)
         rows.append({"model": part, "case": case, "way": name, "tokens_per_second": round(rate)})
     return rows
@@ -184,24 +127,31 @@ def translator_part(part: str, device: torch.device, asked: argparse.Namespace) 
     words = 300 if asked.check else WORDS
     sentences = Sentences(asked.sentences, device, ragged=ragged, words=words)
     model, rows = build(name, device, words=words), []
-    for beams in (1, 5):
-        how = Search(beams=beams, length_penalty=0.0)
-        case = f"{'ragged' if ragged else f'{STEPS} steps'}, {'greedy' if beams == 1 else f'beam {beams}'}"
-        print(f"\n{part}, {case}, {len(sentences.pairs)} sentences", flush=True)
-        ways, kept = ways_of(sentences, model, how)
-        plain = sentences.plain(model, how, 4096)
-        for way, search in kept.items():
-            compare(way, sentences.fast(search, how), plain)
-        if asked.check:
-            continue
-        if part == "transformer":
-            peer = build_peer(model.config)
-            copy_weights(model.cpu(), peer)
-            model.to(device)
-            peer = peer.to(device, torch.bfloat16).eval()
-            for size in (250, len(sentences.pairs)):
-                ways[f"Hugging Face, bfloat16, {size}"] = partial(sentences.generate, peer, beams, size)
-        rows += time_ways(part, case, sentences.tokens, ways, kept, asked.rounds)
+    with ExitStack() as stack:
+        earlier = None
+        if asked.earlier is not None:
+            earlier = stack.enter_context(Earlier(asked.earlier, name, asked.sentences, words=words, ragged=ragged))
+        for beams in (1, 5):
+            how = Search(beams=beams, length_penalty=0.0)
+            case = f"{'ragged' if ragged else f'{STEPS} steps'}, {'greedy' if beams == 1 else f'beam {beams}'}"
+            print(f"\n{part}, {case}, {len(sentences.pairs)} sentences", flush=True)
+            ways, kept = ways_of(sentences, model, how, earlier)
+            plain = sentences.plain(model, how, 4096)
+            for way, search in kept.items():
+                compare(way, sentences.fast(search, how), plain)
+            if earlier is not None:
+                today = sum(len(each[0].tokens) for each in plain)
+                print(f"  tokens of the plain search: {earlier.find(how, 4096, half=False)} earlier, {today} today")
+            if asked.check:
+                continue
+            if part == "transformer":
+                peer = build_peer(model.config)
+                copy_weights(model.cpu(), peer)
+                model.to(device)
+                peer = peer.to(device, torch.bfloat16).eval()
+                for size in (250, len(sentences.pairs)):
+                    ways[f"Hugging Face, bfloat16, {size}"] = partial(sentences.generate, peer, beams, size)
+            rows += time_ways(part, case, sentences.tokens, ways, kept, asked.rounds)
     return rows
 
 
@@ -233,7 +183,7 @@ def captions_part(device: torch.device, asked: argparse.Namespace) -> list[dict[
     model = build("captions", device, words=300 if asked.check else 3000)
     shown = torch.rand(6 if asked.check else 200, 196, 512, device=device)
     how, longest = Search(beams=40, length_penalty=0.0, consensus=0.7), 12 if asked.check else 20
-    half = _in_half(model)
+    half = in_half(model)
 
     def plain(made: Any, pictures: int) -> Found:
         found: Found = []
@@ -290,6 +240,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=240, help="seconds after which no further part begins")
     parser.add_argument("--check", action="store_true", help="only compare, at small sizes; on a CPU too")
     parser.add_argument("--ratios", action="store_true", help="on one thread of a CPU, in processor seconds")
+    parser.add_argument("--earlier", type=Path, metavar="FOLDER", help="of translators: another version takes turns")
     parser.add_argument("--no-save", dest="save", action="store_false", help="add nothing to the results")
     asked = parser.parse_args()
     device, start = torch.device("cuda" if torch.cuda.is_available() else "cpu"), time.perf_counter()

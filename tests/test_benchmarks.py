@@ -246,6 +246,17 @@ def test_attention_checks_itself_without_a_gpu() -> None:
     assert "16 rows: weights" in done.stdout
 
 
+@pytest.mark.slow  # it starts a process
+def test_an_earlier_version_searches_beside_this_one(load: Load, tmp_path: Path) -> None:
+    search = load("plain_search")
+    how = search.Search(beams=2, length_penalty=0.0)
+    sentences = search.PlainSentences(3, torch.device("cpu"), ragged=True, words=40)
+    with search.Earlier(BENCHMARKS.parent, "rnnsearch", 3, ragged=True, words=40) as earlier:
+        assert [earlier.find(how, 4096, half=half) for half in (False, True)] == [sentences.tokens] * 2
+    with pytest.raises(SystemExit, match="has no src/regard"):
+        search.Earlier(tmp_path, "rnnsearch", 3, ragged=False, words=40)
+
+
 @pytest.mark.parametrize("path", sorted(BENCHMARKS.glob("*_gpu.py")), ids=lambda path: path.stem)
 def test_help_needs_no_gpu(
     load: Load, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], path: Path
