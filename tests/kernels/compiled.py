@@ -132,7 +132,7 @@ CALLERS = re.compile(  # tensors in the dtype of the caller; all others are floa
 )
 NUMBERS = re.compile(
     r"(stride|step|num|tiles|first|padded)_\w+|tiles|features|own_features|groups|depth|before|after|shift|behind|ahead"
-    r"|splits|items|width|several|heads|block|lift|slots|reach|ignore|site|lost|size|words|length|padding"
+    r"|splits|items|width|several|heads|block|lift|slots|reach|ignore|site|lost|rows_per_draw|size|words|length|padding"
 )
 KNOWN = dict.fromkeys(
     ("lengths", "starts", "seed", "chosen", "targets", "table", "which", "tokens", "order", "bounds"), "*i64"
@@ -206,6 +206,6 @@ def test_compiles(name: str, capability: int, dtype: str) -> None:
 )
 def test_compiles_where_sizes_are_one(name: str) -> None:
     """Triton takes a size of one for a constant, which has fewer methods than a number."""
-    sizes = re.compile(r"tiles(_\w+)?|num_keys|num_walk|items|splits|several|depth|features|groups|width")
+    sizes = re.compile(r"tiles(_\w+)?|num_keys|num_walk|items|splits|several|depth|features|groups|width|rows_per_draw")
     ones = {argument: 1 for argument in KERNELS[name][0].arg_names if sizes.fullmatch(argument)}
     assert build(name, ones, 90, "fp32").asm["cubin"]

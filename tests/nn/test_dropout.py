@@ -43,6 +43,20 @@ def test_locked_is_the_same_at_every_step_and_another_in_each_text() -> None:
     assert torch.equal(Dropout(0.0, locked=True).train()(y), y)
 
 
+@pytest.mark.parametrize("locked", [True, False])
+def test_a_hook_sees_one_call_and_keeps_kernels_away(locked: bool) -> None:
+    dropout, seen = Dropout(0.5, locked=locked), []
+    assert dropout.is_unwatched()
+    handle = dropout.register_forward_hook(lambda _module, _inputs, out: seen.append(out))
+    assert not dropout.is_unwatched()
+    out = dropout(torch.ones(2, 3, 4))
+    assert len(seen) == 1
+    assert seen[0] is out
+    handle.remove()
+    assert dropout.is_unwatched()
+    assert not type("Other", (Dropout,), {})(0.5, locked=locked).is_unwatched()
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("shape", [(), (0, 3), (7,), (2, 3, 5)])
 def test_dropout_of_any_shape_and_dtype(dtype: torch.dtype, shape: tuple[int, ...]) -> None:

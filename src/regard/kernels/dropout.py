@@ -26,15 +26,16 @@ def kept_turned(seed, item, rows, columns, dropout):
 
 
 @jit
-def kept_in_rows(seed, site, rows, groups, threshold):
+def kept_in_rows(seed, site, rows, groups, threshold, rows_per_draw):
     """Which numbers [rows, groups, 8] survive where eight neighbours share one draw; `threshold` is 65,536 times p.
 
     A draw is four numbers of 32 bits, and 16 bits decide for each neighbour. `site` says which layer it is, where
-    several share a seed.
+    several share a seed. Of `rows_per_draw` neighbouring rows all keep the same numbers; 1: each row has its own draw.
     """
+    draws = rows.to(tl.int32) // rows_per_draw
     zeros = tl.zeros([rows.shape[0], groups.shape[0]], tl.int32)
     first, second, third, fourth = tl.philox(
-        tl.load(seed), zeros + groups[None, :], zeros + rows.to(tl.int32)[:, None], zeros + site, zeros, 7
+        tl.load(seed), zeros + groups[None, :], zeros + draws[:, None], zeros + site, zeros, 7
     )
     eight = tl.arange(0, 8)[None, None, :]
     low = tl.where(eight < 2, first[:, :, None], second[:, :, None])

@@ -14,13 +14,13 @@ from torch import Tensor
 from regard.kernels.derivatives import has_no_memory, refuse_transforms
 from regard.kernels.dropout import kept_in_rows
 from regard.kernels.launch import jit, on, power_of_two, tl
-from regard.kernels.noise import kept_scale, next_site, threshold
+from regard.kernels.noise import kept_scale, next_site, rows_of_a_draw, threshold
 from regard.kernels.residual import survivors
 
 
 @jit
 def _forward(
-    tokens, weight, places, out, seed, site, num_rows, width, length, words, scale, lost, kept_factor,
+    tokens, weight, places, out, seed, site, num_rows, width, length, words, scale, lost, kept_factor, rows_per_draw,
     has_places: tl.constexpr, has_dropout: tl.constexpr, block: tl.constexpr, padded_groups: tl.constexpr,
 ):  # fmt: skip
     """The vectors of some tokens; a number that is no word gives NaN."""
@@ -37,13 +37,14 @@ def _forward(
         beside = (rows % length)[:, None, None] * width + at
         number += tl.load(places + beside, mask=inside, other=0.0).to(tl.float32)
     if has_dropout:
-        number = tl.where(kept_in_rows(seed, site, rows, groups, lost), number * kept_factor, 0.0)
+        kept = kept_in_rows(seed, site, rows, groups, lost, rows_per_draw)
+        number = tl.where(kept, number * kept_factor, 0.0)
     tl.store(out + rows[:, None, None] * width + at, number.to(out.dtype.element_ty), mask=inside)
 
 
 @jit
 def _backward(
-    grad, order, bounds, grad_weight, seed, site, width, scale, lost, kept_factor, padding,
+    grad, order, bounds, grad_weight, seed, site, width, scale, lost, kept_factor, rows_per_draw, padding,
     has_dropout: tl.constexpr, block: tl.constexpr, padded_groups: tl.constexpr,
 ):  # fmt: skip
     """The gradient of the vector of one word."""
@@ -59,7 +60,8 @@ def _backward(
         inside = (number < end)[:, None, None] & (at < width)
         gradient = tl.load(grad + rows[:, None, None] * width + at, mask=inside, other=0.0).to(tl.float32)
         if has_dropout:
-            gradient = tl.where(kept_in_rows(seed, site, rows, groups, lost), gradient * kept_factor, 0.0)
+            kept = kept_in_rows(seed, site, rows, groups, lost, rows_per_draw)
+            gradient = tl.where(kept, gradient * kept_factor, 0.0)
         total += gradient
     columns = groups[:, None] * 8 + tl.arange(0, 8)[None, :]
     result = tl.sum(total, 0) * scale
@@ -75,16 +77,18 @@ def fused_embedding(
     places: Float[Tensor, "t d"] | None = None,
     dropout: float = 0.0,
     padding: int | None = None,
+    locked: bool = False,
 ) -> Float[Tensor, "b t d"]:
     """dropout(scale · weight[tokens] + places); the word `padding` learns nothing.
 
     Gradients flow to the weight, also twice, and none to places. A token that is no word gives NaN. p of the dropout is
-    rounded to a multiple of 2⁻¹⁶.
+    rounded to a multiple of 2⁻¹⁶. `locked` sets the same numbers to zero at all words of a text.
     """
     refuse_transforms("fused_embedding")
     lost = threshold(dropout)
     seed, site = next_site(weight.device) if lost else (None, 0)
-    out: Tensor = _Embedding.apply(weight, tokens, places, seed, site, lost, float(scale), padding)
+    per_draw = rows_of_a_draw((*tokens.shape, weight.shape[-1]), locked)
+    out: Tensor = _Embedding.apply(weight, tokens, places, seed, site, lost, per_draw, float(scale), padding)
     return out
 
 
@@ -92,35 +96,36 @@ class _Embedding(torch.autograd.Function):
     """Saves the tokens for the backward pass, which adds their gradients up word by word."""
 
     @staticmethod
-    def forward(ctx, weight, tokens, places, seed, site, lost, scale, padding):
+    def forward(ctx, weight, tokens, places, seed, site, lost, rows_per_draw, scale, padding):
         weight, tokens = weight.contiguous(), tokens.contiguous()
         (words, width), rows = weight.shape, tokens.numel()
         out = weight.new_empty(*tokens.shape, width)
         ctx.save_for_backward(tokens, seed)
-        ctx.settings = weight.shape, weight.dtype, site, lost, scale, padding
+        ctx.settings = weight.shape, weight.dtype, site, lost, rows_per_draw, scale, padding
         if out.numel():
             tile = _tile(width, 2048)
             with on(weight):
                 _forward[(-(-rows // tile["block"]),)](
                     tokens, weight, weight if places is None else places.contiguous(), out,
                     tokens if seed is None else seed, site, rows, width, tokens.shape[-1], words, scale, lost,
-                    kept_scale(lost), has_places=places is not None, has_dropout=lost > 0, **tile,
+                    kept_scale(lost), rows_per_draw, has_places=places is not None, has_dropout=lost > 0, **tile,
                 )  # fmt: skip
         return out
 
     @staticmethod
     def backward(ctx, grad):
         tokens, seed = ctx.saved_tensors
-        (words, width), dtype, site, lost, scale, padding = ctx.settings
+        (words, width), dtype, site, lost, rows_per_draw, scale, padding = ctx.settings
         if torch.is_grad_enabled() or has_no_memory(grad):  # a second derivative, or many gradients at once
-            noise = scale * survivors(torch.Size((*tokens.shape, width)), seed, site, lost) if lost else scale
+            shape = torch.Size((*tokens.shape, width))
+            noise = scale * survivors(shape, seed, site, lost, rows_per_draw) if lost else scale
             given = (grad * noise).to(dtype)
             ignored = -1 if padding is None else padding
-            return torch.ops.aten.embedding_dense_backward(given, tokens, words, ignored, False), *(None,) * 7
+            return torch.ops.aten.embedding_dense_backward(given, tokens, words, ignored, False), *(None,) * 8
         grad = grad.contiguous()
         gradient = torch.empty(words, width, dtype=dtype, device=grad.device)
         if not grad.numel():
-            return gradient.zero_(), *(None,) * 7
+            return gradient.zero_(), *(None,) * 8
         kind = torch.int16 if words < 2**15 else torch.int32
         ordered, order = torch.sort(tokens.flatten().to(kind), stable=True)
         bounds = torch.searchsorted(ordered, torch.arange(words + 1, dtype=kind, device=grad.device), out_int32=True)
@@ -128,9 +133,10 @@ class _Embedding(torch.autograd.Function):
             with on(grad):
                 _backward[(words,)](
                     grad, order, bounds, gradient, order if seed is None else seed, site, width, scale, lost,
-                    kept_scale(lost), -1 if padding is None else padding, has_dropout=lost > 0, **_tile(width, 8192),
+                    kept_scale(lost), rows_per_draw, -1 if padding is None else padding, has_dropout=lost > 0,
+                    **_tile(width, 8192),
                 )  # fmt: skip
-        return gradient, *(None,) * 7
+        return gradient, *(None,) * 8
 
 
 def _tile(width: int, numbers: int) -> dict[str, int]:

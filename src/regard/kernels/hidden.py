@@ -14,12 +14,12 @@ from regard.kernels.columns import fold, parts_of
 from regard.kernels.derivatives import has_no_memory, refuse_transforms
 from regard.kernels.dropout import kept_in_rows
 from regard.kernels.launch import jit, on, power_of_two, tl
-from regard.kernels.noise import kept_scale, next_site, threshold
+from regard.kernels.noise import kept_scale, next_site, rows_of_a_draw, threshold
 
 
 @jit
 def _forward(
-    x, bias, out, seed, site, num_rows, width, lost, kept_factor,
+    x, bias, out, seed, site, num_rows, width, lost, kept_factor, rows_per_draw,
     has_bias: tl.constexpr, has_dropout: tl.constexpr, block: tl.constexpr, block_groups: tl.constexpr,
 ):  # fmt: skip
     """Some rows, some columns."""
@@ -34,7 +34,8 @@ def _forward(
         number += tl.load(bias + every, mask=inside, other=0.0).to(tl.float32)
     number = tl.maximum(number, 0.0, propagate_nan=tl.PropagateNan.ALL)
     if has_dropout:
-        number = tl.where(kept_in_rows(seed, site, rows, groups, lost), number * kept_factor, 0.0)
+        kept = kept_in_rows(seed, site, rows, groups, lost, rows_per_draw)
+        number = tl.where(kept, number * kept_factor, 0.0)
     tl.store(out + place, number.to(out.dtype.element_ty), mask=inside)
 
 
@@ -63,13 +64,20 @@ def _backward(
 
 
 def fused_hidden(
-    x: Float[Tensor, "*s d"], bias: Float[Tensor, " d"] | None = None, *, dropout: float = 0.0
+    x: Float[Tensor, "*s d"],
+    bias: Float[Tensor, " d"] | None = None,
+    *,
+    dropout: float = 0.0,
+    locked: bool = False,
 ) -> Float[Tensor, "*s d"]:
-    """dropout(max(0, x + bias)); p is rounded to a multiple of 2⁻¹⁶. Gradients flow to both, also twice."""
+    """dropout(max(0, x + bias)); p is rounded to a multiple of 2⁻¹⁶. Gradients flow to both, also twice.
+
+    `locked` sets the same numbers to zero at all places of the last axis but one.
+    """
     refuse_transforms("fused_hidden")
     lost = threshold(dropout)
     seed, site = next_site(x.device) if lost else (None, 0)
-    result: Tensor = _Hidden.apply(x, bias, seed, site, lost)
+    result: Tensor = _Hidden.apply(x, bias, seed, site, lost, rows_of_a_draw(x.shape, locked))
     return result
 
 
@@ -77,7 +85,7 @@ class _Hidden(torch.autograd.Function):
     """Saves the result: where it is zero, ReLU or dropout has stopped the gradient."""
 
     @staticmethod
-    def forward(ctx, x, bias, seed, site, lost):
+    def forward(ctx, x, bias, seed, site, lost, rows_per_draw):
         x = x.contiguous()
         out = torch.empty_like(x)
         width = x.shape[-1]
@@ -88,7 +96,7 @@ class _Hidden(torch.autograd.Function):
             with on(x):
                 _forward[(-(-rows // tile["block"]), -(-width // (8 * tile["block_groups"])))](
                     x, x if bias is None else bias, out, x if seed is None else seed, site, rows, width, lost,
-                    ctx.factor, has_bias=ctx.has_bias, has_dropout=lost > 0, **tile,
+                    ctx.factor, rows_per_draw, has_bias=ctx.has_bias, has_dropout=lost > 0, **tile,
                 )  # fmt: skip
         ctx.save_for_backward(out)
         return out
@@ -99,7 +107,7 @@ class _Hidden(torch.autograd.Function):
         if torch.is_grad_enabled() or has_no_memory(grad):  # the slope is 0 or a constant: linear in the gradient
             of_x = grad * (out.detach() != 0).to(grad.dtype) * ctx.factor
             of_bias = of_x.sum(tuple(range(out.ndim - 1))).to(ctx.kind) if ctx.has_bias else None
-            return of_x, of_bias, None, None, None
+            return of_x, of_bias, *(None,) * 4
         grad = grad.contiguous()
         of_x, width = torch.empty_like(out), out.shape[-1]
         rows, tile = out.numel() // max(width, 1), _tile(width)
@@ -109,7 +117,7 @@ class _Hidden(torch.autograd.Function):
             _backward[(parts, -(-width // (8 * tile["block_groups"])))](
                 out, grad, of_x, partial_sums, rows, width, ctx.factor, has_bias=ctx.has_bias, **tile
             )
-        return of_x, fold(partial_sums, ctx.kind)[0] if ctx.has_bias else None, None, None, None
+        return of_x, fold(partial_sums, ctx.kind)[0] if ctx.has_bias else None, *(None,) * 4
 
 
 def plain_hidden(x: Tensor, bias: Tensor | None = None, *, noise: Tensor | None = None) -> Tensor:

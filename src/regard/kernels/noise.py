@@ -4,7 +4,7 @@ A kernel says by seed, layer and place what survives. Outside of `one_seed` ever
 calls share one, which is drawn at the first of them, and are told apart by their number: one launch less for each.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -62,6 +62,15 @@ def kept_scale(lost: int) -> float:
     1.3333333333333333
     """
     return STEPS / (STEPS - lost)
+
+
+def rows_of_a_draw(shape: Sequence[int], locked: bool) -> int:
+    """How many neighbouring rows lose the same numbers: with `locked` all along the last axis but one, else each alone.
+
+    >>> rows_of_a_draw((4, 7, 3), True), rows_of_a_draw((4, 7, 3), False), rows_of_a_draw((0, 3), True)
+    (7, 1, 1)
+    """
+    return max(1, shape[-2]) if locked and len(shape) > 1 else 1
 
 
 def _seed(device: torch.device) -> Tensor:

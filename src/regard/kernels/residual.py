@@ -22,7 +22,7 @@ from regard.kernels.columns import fold, hand_on, parts_of
 from regard.kernels.derivatives import differentiable_again, has_no_memory, refuse_transforms
 from regard.kernels.dropout import kept_in_rows
 from regard.kernels.launch import jit, on, power_of_two, tl
-from regard.kernels.noise import kept_scale, next_site, threshold
+from regard.kernels.noise import kept_scale, next_site, rows_of_a_draw, threshold
 
 
 @jit
@@ -36,7 +36,7 @@ def _mean_and_scale(x, inside, width, eps):
 
 @jit
 def _forward(
-    x, y, bias, weight, shift_by, total, normed, seed, site, num_rows, width, lost, kept_factor, eps,
+    x, y, bias, weight, shift_by, total, normed, seed, site, num_rows, width, lost, kept_factor, rows_per_draw, eps,
     has_y: tl.constexpr, has_bias: tl.constexpr, has_dropout: tl.constexpr, has_norm: tl.constexpr,
     writes_total: tl.constexpr, block: tl.constexpr, padded_groups: tl.constexpr,
 ):  # fmt: skip
@@ -53,7 +53,8 @@ def _forward(
         if has_bias:
             added += tl.load(bias + every, mask=inside, other=0.0).to(tl.float32)
         if has_dropout:
-            added = tl.where(kept_in_rows(seed, site, rows, groups, lost), added * kept_factor, 0.0)
+            kept = kept_in_rows(seed, site, rows, groups, lost, rows_per_draw)
+            added = tl.where(kept, added * kept_factor, 0.0)
         number += added
     rounded = number.to(total.dtype.element_ty)
     if writes_total:
@@ -70,7 +71,7 @@ def _forward(
 @jit
 def _backward(
     total, weight, of_total, of_normed, grad_x, grad_y, partial_sums, seed,
-    site, num_rows, width, lost, kept_factor, eps,
+    site, num_rows, width, lost, kept_factor, rows_per_draw, eps,
     has_total: tl.constexpr, has_y: tl.constexpr, has_bias: tl.constexpr, has_dropout: tl.constexpr,
     has_norm: tl.constexpr, block: tl.constexpr, padded_groups: tl.constexpr,
 ):  # fmt: skip
@@ -106,7 +107,8 @@ def _backward(
         tl.store(grad_x + place, gradient.to(grad_x.dtype.element_ty), mask=inside)
         if has_y:
             if has_dropout:
-                gradient = tl.where(kept_in_rows(seed, site, rows, groups, lost), gradient * kept_factor, 0.0)
+                kept = kept_in_rows(seed, site, rows, groups, lost, rows_per_draw)
+                gradient = tl.where(kept, gradient * kept_factor, 0.0)
                 tl.store(grad_y + place, gradient.to(grad_y.dtype.element_ty), mask=inside)
             if has_bias:
                 of_bias += tl.where(inside, gradient, 0.0)
@@ -128,11 +130,13 @@ def fused_residual(
     shift: Float[Tensor, " d"] | None = None,
     eps: float = 1e-5,
     dropout: float = 0.0,
+    locked: bool = False,
 ) -> tuple[Float[Tensor, "*s d"], Float[Tensor, "*s d"] | None]:
     """x + dropout(y + bias), and that normalised with `weight` γ and `shift` β, or None without them.
 
     Without y the first result is x itself, as one that takes a gradient beside that of the norm. p of the dropout is
-    rounded to a multiple of 2⁻¹⁶. Gradients flow to all tensors, also twice.
+    rounded to a multiple of 2⁻¹⁶. `locked` sets the same numbers to zero at all places of the last axis but one.
+    Gradients flow to all tensors, also twice.
     """
     refuse_transforms("fused_residual")
     has_norm = weight is not None and shift is not None
@@ -140,7 +144,8 @@ def fused_residual(
     seed, site = next_site(x.device) if lost else (None, 0)
     hands_on = y is not None and getattr(y.grad_fn, "wants_column_sums", False)  # y comes from `fused_linear`
     bias = bias if y is not None else None
-    outputs = _Residual.apply(x, y, bias, weight, shift, seed, site, lost, float(eps), hands_on)
+    rows_per_draw = rows_of_a_draw(x.shape, locked)
+    outputs = _Residual.apply(x, y, bias, weight, shift, seed, site, lost, rows_per_draw, float(eps), hands_on)
     return outputs if has_norm else (outputs, None)
 
 
@@ -148,7 +153,7 @@ class _Residual(torch.autograd.Function):
     """Saves the sum, from which the backward pass makes mean and variance again."""
 
     @staticmethod
-    def forward(ctx, x, y, bias, weight, shift, seed, site, lost, eps, hands_on):
+    def forward(ctx, x, y, bias, weight, shift, seed, site, lost, rows_per_draw, eps, hands_on):
         shape, width = x.shape, x.shape[-1]
         x = x.contiguous()
         y = None if y is None else y.contiguous()
@@ -156,7 +161,7 @@ class _Residual(torch.autograd.Function):
         has_norm = weight is not None
         normed = torch.empty_like(total) if has_norm else None
         ctx.set_materialize_grads(False)
-        ctx.settings = site, lost, eps
+        ctx.settings = site, lost, rows_per_draw, eps
         ctx.adds_up = hands_on or bias is not None
         ctx.kinds = x.dtype, None if y is None else y.dtype
         if total.numel():
@@ -165,7 +170,7 @@ class _Residual(torch.autograd.Function):
                 tile = _tile(width)
                 _forward[(-(-rows // tile["block"]),)](
                     x, x if y is None else y, *_or(x, bias, weight, shift), total, *_or(x, normed, seed),
-                    site, rows, width, lost, kept_scale(lost), eps,
+                    site, rows, width, lost, kept_scale(lost), rows_per_draw, eps,
                     has_y=y is not None, has_bias=bias is not None, has_dropout=lost > 0, has_norm=has_norm,
                     writes_total=y is not None, **tile,
                 )  # fmt: skip
@@ -180,17 +185,17 @@ class _Residual(torch.autograd.Function):
     @staticmethod
     def backward(ctx, of_total, of_normed=None):
         total, bias, weight, shift, seed, *_ = ctx.saved_tensors
-        site, lost, eps = ctx.settings
+        site, lost, rows_per_draw, eps = ctx.settings
         if of_total is None and of_normed is None:
-            return (None,) * 10
+            return (None,) * 11
         if torch.is_grad_enabled() or any(g is not None and has_no_memory(g) for g in (of_total, of_normed)):
-            return *_again(ctx, of_total, of_normed), *(None,) * 5
+            return *_again(ctx, of_total, of_normed), *(None,) * 6
         given = of_total if of_total is not None else of_normed
         shape, width = given.shape, given.shape[-1]
         of_total, of_normed = (None if g is None else g.contiguous() for g in (of_total, of_normed))
         has_norm, has_y = of_normed is not None, ctx.kinds[1] is not None
         if not has_norm and not lost and not ctx.adds_up:  # a sum alone
-            return of_total.to(ctx.kinds[0]), of_total.to(ctx.kinds[1]) if has_y else None, *(None,) * 8
+            return of_total.to(ctx.kinds[0]), of_total.to(ctx.kinds[1]) if has_y else None, *(None,) * 9
         grad_x = torch.empty(shape, dtype=ctx.kinds[0], device=given.device)
         grad_y = torch.empty(shape, dtype=ctx.kinds[1], device=given.device) if has_y and lost else None
         rows = given.numel() // width if given.numel() else 0
@@ -200,7 +205,7 @@ class _Residual(torch.autograd.Function):
         with on(given):
             _backward[(parts,)](
                 *_or(given, total, weight, of_total, of_normed), grad_x, *_or(given, grad_y), partial_sums,
-                *_or(given, seed), site, rows, width, lost, kept_scale(lost), eps,
+                *_or(given, seed), site, rows, width, lost, kept_scale(lost), rows_per_draw, eps,
                 has_total=of_total is not None, has_y=has_y, has_bias=ctx.adds_up, has_dropout=lost > 0,
                 has_norm=has_norm, **tile,
             )  # fmt: skip
@@ -217,13 +222,13 @@ class _Residual(torch.autograd.Function):
         ]
         if ctx.adds_up and bias is None and grad_y is not None:
             hand_on(grad_y, sums[2])
-        return grad_x, grad_y, *parameters, *(None,) * 5
+        return grad_x, grad_y, *parameters, *(None,) * 6
 
 
 def _again(ctx, of_total, of_normed):
     """The gradients by plain operations, with the noise of the forward pass."""
     _, bias, weight, shift, seed, x, y = ctx.saved_tensors
-    site, lost, eps = ctx.settings
+    site, lost, rows_per_draw, eps = ctx.settings
     inputs = {
         name: each
         for name, each in zip(("x", "y", "bias", "weight", "shift"), (x, y, bias, weight, shift), strict=True)
@@ -231,7 +236,7 @@ def _again(ctx, of_total, of_normed):
     }
     noise = None
     if lost:
-        noise = survivors(x.shape, seed, site, lost).to(torch.float32)
+        noise = survivors(x.shape, seed, site, lost, rows_per_draw).to(torch.float32)
     plain = partial(_named, tuple(inputs), noise, eps)
     needed = [
         need for need, each in zip(ctx.needs_input_grad, (x, y, bias, weight, shift), strict=False) if each is not None
@@ -266,7 +271,7 @@ def plain_residual(
     return total, torch.layer_norm(total, weight.shape, weight.to(total.dtype), shift.to(total.dtype), eps)
 
 
-def survivors(shape: torch.Size, seed: Tensor, site: int, lost: int) -> Float[Tensor, "*s d"]:
+def survivors(shape: torch.Size, seed: Tensor, site: int, lost: int, rows_per_draw: int = 1) -> Float[Tensor, "*s d"]:
     """The noise of a call: 0 for what is lost, else what survivors are multiplied by; float32."""
     zeros = torch.zeros(shape, device=seed.device)
     noise = torch.empty_like(zeros)
@@ -276,7 +281,7 @@ def survivors(shape: torch.Size, seed: Tensor, site: int, lost: int) -> Float[Te
         with on(zeros):
             _forward[(-(-rows // tile["block"]),)](
                 zeros, zeros + 1.0, *_or(zeros, None, None, None), noise, zeros, seed,
-                site, rows, width, lost, kept_scale(lost), 1.0,
+                site, rows, width, lost, kept_scale(lost), rows_per_draw, 1.0,
                 has_y=True, has_bias=False, has_dropout=True, has_norm=False, writes_total=True, **tile,
             )  # fmt: skip
     return noise

@@ -32,7 +32,7 @@ def linears(x: Tensor, *layers: nn.Linear) -> tuple[Tensor, ...]:
     return fused_linear(x, weights, [layer.bias for layer in layers])
 
 
-def hidden(x: Tensor, layer: nn.Linear, dropout: float) -> Tensor | None:
+def hidden(x: Tensor, layer: nn.Linear, dropout: float, *, locked: bool = False) -> Tensor | None:
     """dropout(max(0, layer(x))) with one kernel behind the product; None where it does not serve."""
     if (
         dropout >= 1.0
@@ -47,11 +47,11 @@ def hidden(x: Tensor, layer: nn.Linear, dropout: float) -> Tensor | None:
     from regard.kernels.linear import fused_linear
 
     (product,) = fused_linear(x, [layer.weight], [None])
-    return fused_hidden(product, layer.bias, dropout=dropout)
+    return fused_hidden(product, layer.bias, dropout=dropout, locked=locked)
 
 
 def residual(
-    x: Tensor, y: Tensor | None, norm: nn.Module | None, dropout: float
+    x: Tensor, y: Tensor | None, norm: nn.Module | None, dropout: float, *, locked: bool = False
 ) -> tuple[Tensor, Tensor | None] | None:
     """x + dropout(y), and the norm of it if there is one, in one kernel; None where it does not serve."""
     if norm is None and (y is None or dropout == 0.0):
@@ -76,13 +76,13 @@ def residual(
     from regard.kernels.residual import fused_residual
 
     if norm is None:
-        return fused_residual(x, y, dropout=dropout)
+        return fused_residual(x, y, dropout=dropout, locked=locked)
     assert isinstance(norm, nn.LayerNorm)
-    return fused_residual(x, y, weight=norm.weight, shift=norm.bias, eps=norm.eps, dropout=dropout)
+    return fused_residual(x, y, weight=norm.weight, shift=norm.bias, eps=norm.eps, dropout=dropout, locked=locked)
 
 
 def embedding(
-    table: nn.Module, tokens: Tensor, *, scale: float, places: Tensor | None, dropout: float
+    table: nn.Module, tokens: Tensor, *, scale: float, places: Tensor | None, dropout: float, locked: bool = False
 ) -> Tensor | None:
     """dropout(scale · table(tokens) + places) in one kernel; None where it does not serve."""
     if not isinstance(table, nn.Embedding) or not is_bare(table, nn.Embedding) or dropout >= 1.0:
@@ -97,7 +97,7 @@ def embedding(
     from regard.kernels.embedding import fused_embedding
 
     padding = table.padding_idx
-    return fused_embedding(weight, tokens, scale=scale, places=places, dropout=dropout, padding=padding)
+    return fused_embedding(weight, tokens, scale=scale, places=places, dropout=dropout, padding=padding, locked=locked)
 
 
 def normed(x: Tensor, norm: nn.Module) -> Tensor:

@@ -242,13 +242,13 @@ class Transformer(Translator):
     def _embed_in_one(self, table: nn.Embedding, tokens: Int[Tensor, "b t"]) -> Float[Tensor, "b t d"] | None:
         """The same by one kernel, for texts from their start; None where positions or layers are others."""
         place, weight = self.place, table.weight
-        if not self.dropout.is_plain() or not (place is None or is_bare(place, Sinusoidal)):
+        if not self.dropout.is_unwatched() or not (place is None or is_bare(place, Sinusoidal)):
             return None
         places = None
         if isinstance(place, Sinusoidal):
             places = place.table(tokens.shape[1], weight.dtype, weight.device)
-        scale, chance = math.sqrt(self.config.dim), self.dropout.chance()
-        return small.embedding(table, tokens, scale=scale, places=places, dropout=chance)
+        scale, chance, locked = math.sqrt(self.config.dim), self.dropout.chance(), self.dropout.locked
+        return small.embedding(table, tokens, scale=scale, places=places, dropout=chance, locked=locked)
 
     def _inner(self) -> Attention:
         score, align = self.config.score, self.config.align

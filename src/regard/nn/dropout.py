@@ -1,6 +1,7 @@
 """Dropout, with cheaper chance on a CPU."""
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Shaped
 from torch import Tensor, nn
 
@@ -21,10 +22,9 @@ class Dropout(nn.Dropout):
         super().__init__(p)
         self.locked = locked
 
-    def is_plain(self) -> bool:
-        """Whether it drops every number by itself, and nobody watches, so that a kernel may do it on its way."""
-        locked = self.locked and self.chance() > 0.0
-        return not locked and is_bare(self, Dropout)
+    def is_unwatched(self) -> bool:
+        """Whether it is just this layer, without hooks, so that a kernel may drop numbers in its place."""
+        return is_bare(self, Dropout)
 
     def chance(self) -> float:
         """The probability of zero just now."""
@@ -35,11 +35,14 @@ class Dropout(nn.Dropout):
         if not self.training:
             return x
         if self.locked and self.p > 0 and x.shape[-2] > 1:
-            kept: Tensor = self(x.new_ones((*x.shape[:-2], 1, x.shape[-1])))
-            return x * kept
+            return x * self._each_alone(x.new_ones((*x.shape[:-2], 1, x.shape[-1])))
+        return self._each_alone(x)
+
+    def _each_alone(self, x: Tensor) -> Tensor:
+        """x, where chance decides for each entry."""
         dropped = round(self.p * 2**16)
         if not 0 < dropped < 2**16 or x.device.type != "cpu" or torch.compiler.is_compiling():
-            return super().forward(x)
+            return F.dropout(x, self.p, True, self.inplace)
         chance = torch.empty((x.numel() + 3) // 4, dtype=torch.long).random_(-(2**63), None)
         survives = chance.view(torch.int16)[: x.numel()].view(x.shape) >= dropped - 2**15
         return x * survives.to(x.dtype).mul_(2**16 / (2**16 - dropped))

@@ -25,7 +25,9 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Float[Tensor, "*b t d"]) -> Float[Tensor, "*b t d"]:
         """[*b t dim] → [*b t dim]."""
-        hidden = small.hidden(x, self.widen, self.dropout.chance()) if self.dropout.is_plain() else None
+        hidden = None
+        if self.dropout.is_unwatched():
+            hidden = small.hidden(x, self.widen, self.dropout.chance(), locked=self.dropout.locked)
         if hidden is None:
             hidden = self.dropout(torch.relu(self.widen(x)))
         (result,) = small.linears(hidden, self.narrow)
@@ -71,9 +73,9 @@ class Residual(nn.Module):
 
     def _in_one(self, x: Tensor, y: Tensor | None, norm: nn.Module | None) -> tuple[Tensor, Tensor | None] | None:
         """The sum, and the norm of it; None where no kernel does it."""
-        if y is not None and not self.dropout.is_plain():
+        if y is not None and not self.dropout.is_unwatched():
             return None
-        return small.residual(x, y, norm, 0.0 if y is None else self.dropout.chance())
+        return small.residual(x, y, norm, 0.0 if y is None else self.dropout.chance(), locked=self.dropout.locked)
 
 
 class EncoderLayer(nn.Module):
