@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from regard import Attention, Mask, MultiHead, attend, trace
 from regard.align import Align, Entmax, Hard, Monotonic, Softmax, Sparsemax
 from regard.attention import ALiBi, Cache, EdgeAttention, Position, Relative, Rotary
+from regard.models import TransformerXL, TransformerXLConfig
 from regard.score import Additive, Cosine, Distance, Dot, Edges, GraphAdditive, Score
 
 pytestmark = [pytest.mark.bare, pytest.mark.no_cover]  # measuring lines makes compilation crawl
@@ -135,6 +136,18 @@ def test_a_model_compiles(position: Position | None) -> None:
     model = Encoder(position)
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
     same_with_gradients(model, compiled, example())
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")  # torch, where one graph ends
+def test_a_compiled_transformer_xl_shares_its_table_of_distances() -> None:
+    torch.manual_seed(0)
+    sizes = {"dim": 8, "num_heads": 2, "hidden_dim": 12, "layers": 2, "memory": 3, "dropout": 0.0, "init_std": 0.4}
+    model, tokens = TransformerXL(TransformerXLConfig(17, **sizes)), torch.randint(4, 17, (2, 7))
+    compiled = torch.compile(model, backend="aot_eager")  # the way over a band is no graph
+    _, state = model(tokens[:, :4])
+    torch.testing.assert_close(compiled(tokens[:, :4]).logits, model(tokens[:, :4]).logits)
+    torch.testing.assert_close(compiled(tokens[:, 4:], state).logits, model(tokens[:, 4:], state).logits)
 
 
 @pytest.mark.slow

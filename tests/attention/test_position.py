@@ -21,7 +21,8 @@ from regard.attention import (
     rotate,
     sinusoid,
 )
-from regard.base import ConfigError
+from regard.attention.position import type_of_products
+from regard.base import ConfigError, ShapeError
 
 SIZES = [(4, 4), (2, 5), (1, 3), (5, 2), (1, 1)]
 
@@ -257,6 +258,40 @@ def test_below_a_causal_mask_later_keys_need_no_columns(q: int, k: int) -> None:
     query = torch.randn(2, q, 4, dtype=torch.float64)
     widths = [each.position(query, keys[0, :, :4].expand(2, -1, -1)).bias.shape for each in (layer, lean)]
     assert widths == [(2, q, k)] * 2
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("q", "k"), [(4, 4), (2, 5), (1, 1)])
+def test_layers_can_share_one_table_of_distances(q: int, k: int, causal: bool) -> None:
+    layer = relative_layer(dim=6, causal=causal)
+    x, mask = torch.randn(2, k, 8, dtype=torch.float64), Mask.causal()
+    query, earlier = x[:, k - q :], x[:, : k - q]
+    table = layer.position.distances(q, k, dtype=torch.float64, device=x.device)
+    assert table.shape == (k if causal else k + q - 1, 6)
+    assert_close(table[0], sinusoid(torch.tensor(k - 1.0, dtype=torch.float64), 6))
+    own = layer(query, earlier=earlier, mask=mask).context
+    assert torch.equal(layer(query, earlier=earlier, mask=mask, distances=table).context, own)
+    rounded = layer(query, earlier=earlier, mask=mask, distances=table.bfloat16()).context
+    assert torch.equal(rounded, own)  # a table of another type is made anew
+    with pytest.raises(ShapeError, match="the table of distances is another one"):
+        layer(query, earlier=earlier, mask=mask, distances=table[1:])
+
+
+def test_a_table_of_distances_needs_relative_positions() -> None:
+    layer, x = relative_layer(), torch.randn(1, 3, 8, dtype=torch.float64)
+    table = layer.position.distances(3, 3, dtype=x.dtype, device=x.device)
+    for other in (None, Rotary()):
+        layer.position = other
+        with pytest.raises(ConfigError, match="a table of distances is for position=Relative"):
+            layer(x, distances=table)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_type_of_products(dtype: torch.dtype) -> None:
+    x, weight = torch.ones(2, 2, dtype=dtype), torch.ones(2, 2, dtype=dtype)
+    assert type_of_products(x) == (x @ weight).dtype == dtype
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert type_of_products(x) == (x @ weight).dtype
 
 
 def test_with_more_queries_than_keys_nothing_is_left_out() -> None:

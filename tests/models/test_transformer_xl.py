@@ -4,16 +4,18 @@ What every model of running text keeps to (padding, batches, later tokens) is in
 """
 
 import math
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from regard import trace
 from regard.align import ALIGNS
-from regard.attention import dispatch
+from regard.attention import Rotary, dispatch
 from regard.attention.position import sinusoid
 from regard.base import ConfigError
 from regard.models import TransformerXL, TransformerXLConfig, transformer_xl_enwik8, transformer_xl_wikitext103
@@ -42,6 +44,19 @@ def in_segments(built: TransformerXL, text: Tensor, length: int, memory: int | N
         each, state = built(segment, state)
         logits.append(each)
     return torch.cat(logits, 1)
+
+
+@pytest.fixture
+def tables(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many distances each table has that is made from here on."""
+    counts: list[int] = []
+
+    def counted(places: Tensor, *settings: Any, **more: Any) -> Tensor:
+        counts.append(len(places))
+        return sinusoid(places, *settings, **more)
+
+    monkeypatch.setattr("regard.attention.position.sinusoid", counted)
+    return counts
 
 
 # ── the equations ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -393,6 +408,61 @@ def test_the_fused_kernel_and_the_reference_agree() -> None:
         results.append([logits, *gradients])
     for one, other in zip(*results, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("same_length", [False, True])
+def test_all_layers_of_a_pass_share_one_table_of_distances(
+    monkeypatch: pytest.MonkeyPatch, tables: list[int], same_length: bool
+) -> None:
+    built, text, results = model(same_length=same_length), tokens(2, 9), []
+    for shares in (True, False):
+        if not shares:
+            monkeypatch.setattr(TransformerXL, "_distances", lambda *_: None)
+        first, state = built(text[:, :4])
+        logits = torch.cat([first, built(text[:, 4:], state).logits], 1)
+        results.append([logits, *torch.autograd.grad(logits.square().sum(), list(built.parameters()))])
+    assert tables == [4, 11, *[4] * 3, *[11] * 3]  # a segment alone, and one behind six cells
+    assert all(torch.equal(one, other) for one, other in zip(*results, strict=True))
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+def test_the_table_has_the_type_of_queries(tables: list[int], autocast: bool) -> None:
+    built = TransformerXL(TransformerXLConfig(17, memory=6, **SMALL))
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
+        built(tokens(2, 5), built.initial_state(2))
+    built.bfloat16()(tokens(2, 5))
+    assert tables == [11, 5]
+
+
+def test_layers_of_other_positions_share_no_table(tables: list[int]) -> None:
+    assert model(position="rotary")._distances(torch.zeros(1, 4, 12), 0) is None
+    built = model()
+    built.layers[1].inner.position = Rotary()
+    built(tokens(2, 4))
+    assert tables == [4, 4]
+    assert built(tokens(2, 0)).logits.shape == (2, 0, 17)
+
+
+def test_a_checkpoint_of_each_layer_has_the_table() -> None:
+    built, text = model(dropout=0.3, locked=True), tokens(2, 9)
+    _, state = built(text[:, :4])
+    results = []
+    for reentrant in (None, False, True):
+        for layer in built.layers if reentrant is not None else ():
+            forward = type(layer).forward.__get__(layer)
+            layer.forward = partial(checkpoint, forward, use_reentrant=reentrant)
+        torch.manual_seed(1)
+        loss = built(text[:, 4:], state).logits.square().sum()
+        results.append(torch.autograd.grad(loss, list(built.parameters())) if not reentrant else _backward(built, loss))
+    for other in results[1:]:
+        for one, again in zip(results[0], other, strict=True):
+            torch.testing.assert_close(one, again, rtol=1e-10, atol=1e-10)
+
+
+def _backward(built: TransformerXL, loss: Tensor) -> list[Tensor | None]:
+    """A reentrant checkpoint has gradients by `backward` alone."""
+    loss.backward()
+    return [parameter.grad for parameter in built.parameters()]
 
 
 def test_half_precision_with_a_narrow_bias() -> None:

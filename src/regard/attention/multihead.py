@@ -10,7 +10,7 @@ from regard.attention.attention import Attention
 from regard.attention.fixed_cache import FixedCache, attend_in_place
 from regard.attention.mask import Mask, as_mask
 from regard.attention.output import AttentionOutput, Cache, CallOptions, Memory
-from regard.attention.position import Learned, Position, Relative, Sinusoidal
+from regard.attention.position import Learned, Position, Relative, Sinusoidal, type_of_products
 from regard.base import ConfigError, ShapeError
 from regard.kernels.small import linears
 from regard.score import Prepared, ScaledDot
@@ -89,6 +89,7 @@ class MultiHead(nn.Module):
         step: int | Tensor = 0,
         cache: Cache | FixedCache | None = None,
         earlier: Float[Tensor, "*#b m d"] | None = None,
+        distances: Float[Tensor, "w r"] | None = None,
         need_weights: bool = False,
     ) -> AttentionOutput:
         """Self-attention with `query` alone, cross-attention with `keys` (and `values`, the same unless told).
@@ -102,10 +103,15 @@ class MultiHead(nn.Module):
           `FixedCache` the query is one item of each sequence, and sees itself and all before it.
         - `earlier` [*b m dim] are states of the same sequence before `query`, such as the segment before: they are
           seen, but do not ask.
+        - `distances` is the table of `Relative.distances` for these queries and keys, where several layers share it;
+          None: a position that needs one makes it.
         - `need_weights` gives `out.weights` [*b h q k].
         """
         self._check("query", query, self.to_query)
         self._check_source(keys, cache, earlier)
+        if distances is not None and (type(self.position) is not Relative or isinstance(cache, FixedCache)):
+            got = "a fixed cache" if isinstance(cache, FixedCache) else type(self.position).__name__
+            raise ConfigError("a table of distances is for position=Relative", got=got, cure="leave distances= out")
         if isinstance(cache, FixedCache):
             return attend_in_place(self, query, cache, need_weights=need_weights)
         if earlier is not None:
@@ -139,7 +145,9 @@ class MultiHead(nn.Module):
                 raw_heads, value_heads = cache.keys, cache.values
             key_heads = raw_heads = self._repeat(raw_heads)
             if type(self.position) is Relative:
-                query_heads, key_heads, by_distance = self.position(query_heads, raw_heads, shifted=False)
+                query_heads, key_heads, by_distance = self.position(
+                    query_heads, raw_heads, shifted=False, distances=distances
+                )
             elif self.position is not None:
                 query_heads, key_heads, added = self.position(query_heads, raw_heads)
                 bias = added if bias is None else bias if added is None else bias + added
@@ -257,10 +265,7 @@ class MultiHead(nn.Module):
 
 def _as_projected(x: Tensor) -> Tensor:
     """`x` in the type that autocast would give it in each of several projections: one copy serves them all."""
-    kind = x.device.type
-    if x.dtype != torch.float32 or kind == "meta" or not torch.is_autocast_enabled(kind):
-        return x
-    return x.to(torch.get_autocast_dtype(kind))
+    return x.to(type_of_products(x))
 
 
 def _split(x: Tensor, heads: int) -> Tensor:

@@ -50,6 +50,18 @@ def _check_even(what: str, dim: int) -> None:
         )
 
 
+def type_of_products(x: Tensor) -> torch.dtype:
+    """The type of a product of `x` and weights of its type: autocast gives float32 another one.
+
+    >>> type_of_products(torch.zeros(2, dtype=torch.float64))
+    torch.float64
+    """
+    kind = x.device.type
+    if x.dtype != torch.float32 or kind == "meta" or not torch.is_autocast_enabled(kind):  # torch knows none of meta
+        return x.dtype
+    return torch.get_autocast_dtype(kind)
+
+
 def sinusoid(positions: Float[Tensor, "*p"], dim: int, *, base: float = 10000.0) -> Float[Tensor, "*p {dim}"]:
     """PE(pos, 2i) = sin(pos / 10000^(2i/dim)), PE(pos, 2i+1) = cos(pos / 10000^(2i/dim)).
 
@@ -260,10 +272,28 @@ class Relative(nn.Module):
         self.content = nn.Parameter(torch.zeros(num_heads, 1, head_dim))  # u
         self.place = nn.Parameter(torch.zeros(num_heads, 1, head_dim))  # v
 
-    def forward(self, query: Tensor, keys: Tensor, *, shifted: bool = True) -> Positioned:
+    def distances(self, num_queries: int, num_keys: int, *, dtype: torch.dtype, device: torch.device) -> Tensor:
+        """The sinusoids of all distances between so many queries and keys [w dim], the farthest key first.
+
+        Layers that see equally many queries and keys can share one table: it has no parameters.
+        """
+        wide = torch.promote_types(dtype, torch.float32)
+        places = torch.arange(num_keys - 1, self._nearest(num_queries, num_keys) - 1, -1, device=device, dtype=wide)
+        return sinusoid(places, self.dim).to(dtype)
+
+    def _nearest(self, num_queries: int, num_keys: int) -> int:
+        """The smallest distance that has a column; it is negative where queries see later keys."""
+        return 0 if self.causal and num_queries <= num_keys else 1 - num_queries
+
+    def forward(
+        self, query: Tensor, keys: Tensor, *, shifted: bool = True, distances: Tensor | None = None
+    ) -> Positioned:
         """Queries plus u, keys as they are, and the bias [*b h q k].
 
-        Without `shifted` the bias is as `relative_shift` takes it, [*b h q w]: a kernel that reads it so needs no copy.
+        - Without `shifted` the bias is as `relative_shift` takes it, [*b h q w]: a kernel that reads it so needs no
+          copy.
+        - `distances` is the table that the method `distances` makes, where several layers share it. A table of another
+          type or on another device than the query is made anew.
         """
         num_heads, _, head_dim = self.content.shape
         if (query.shape[-3], query.shape[-1]) != (num_heads, head_dim):
@@ -275,11 +305,12 @@ class Relative(nn.Module):
         num_queries, num_keys = query.shape[-2], keys.shape[-2]
         if 0 in (num_queries, num_keys):
             return Positioned(query + self.content, keys)  # of no pairs there is no distance
-        dtype = torch.promote_types(query.dtype, torch.float32)
-        nearest = 0 if self.causal and num_queries <= num_keys else 1 - num_queries
-        distance = torch.arange(num_keys - 1, nearest - 1, -1, device=query.device, dtype=dtype)  # k−1 … nearest
-        table = sinusoid(distance, self.dim).to(query.dtype)
-        projected = self.to_keys(table).unflatten(-1, (num_heads, head_dim)).transpose(-2, -3)  # [h w d]
+        shape = (num_keys - self._nearest(num_queries, num_keys), self.dim)
+        if distances is not None and distances.shape != shape:
+            raise ShapeError("the table of distances is another one", got=list(distances.shape), expected=list(shape))
+        if distances is None or (distances.dtype, distances.device) != (query.dtype, query.device):
+            distances = self.distances(num_queries, num_keys, dtype=query.dtype, device=query.device)
+        projected = self.to_keys(distances).unflatten(-1, (num_heads, head_dim)).transpose(-2, -3)  # [h w d]
         projected = projected * head_dim**-0.5
         if self.wide:
             asking, by_distance = query + self.content, _for_all_items(product, query + self.place, projected)

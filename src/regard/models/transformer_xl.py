@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from regard.align import ALIGNS
 from regard.attention import ALiBi, Band, Mask, MultiHead, Position, Relative, Rotary
+from regard.attention.position import type_of_products
 from regard.base import ConfigError, check_settings
 from regard.base.ranges import Count, Few, OneOf, Positive, Range, Share, Vocabulary, Width
 from regard.data import PAD
@@ -116,11 +117,16 @@ class TransformerXLLayer(nn.Module):
         )
 
     def forward(
-        self, x: Float[Tensor, "b t d"], memory: Float[Tensor, "b m d"] | None, mask: Mask
+        self,
+        x: Float[Tensor, "b t d"],
+        memory: Float[Tensor, "b m d"] | None,
+        mask: Mask,
+        distances: Float[Tensor, "w r"] | None = None,
     ) -> Float[Tensor, "b t d"]:
-        """h^n of a segment from h^{n−1}, with the cells m^{n−1} before it."""
+        """h^n of a segment from h^{n−1}, with the cells m^{n−1} before it; all layers share a table R of distances."""
         earlier = None if memory is None else self.around_inner.enter(memory)
-        x = self.around_inner.leave(x, self.inner(self.around_inner.enter(x), earlier=earlier, mask=mask).context)
+        inner = self.inner(self.around_inner.enter(x), earlier=earlier, mask=mask, distances=distances)
+        x = self.around_inner.leave(x, inner.context)
         return self.around_feed.leave(x, self.feed(self.around_feed.enter(x)))
 
 
@@ -186,14 +192,25 @@ class TransformerXL(LanguageModel):
         cells = state.cells.detach().to(words.dtype)  # SG(m)
         starts = None if empty or size == 0 else (~state.written).sum(-1)  # what was written comes last
         mask = Band(before=size if self.config.same_length else None, after=0, starts=starts)
+        distances = self._distances(words, 0 if empty else size)
         hidden, inputs = words * math.sqrt(self.config.dim), []
         for number, layer in enumerate(self._layers()):
             inputs.append(hidden.detach())
-            hidden = layer(hidden, None if empty or size == 0 else cells[:, number], mask)
+            hidden = layer(hidden, None if empty or size == 0 else cells[:, number], mask, distances)
         recent = torch.stack([cell[:, max(0, length - size) :] for cell in inputs], 1)
         after = recent if length >= size else torch.cat([cells[:, :, length:], recent], 2)  # the last m of m + t
         written = F.pad(state.written, (0, length), value=True)[:, length:]
         return self.last_norm(hidden), Remembered(after.to(state.cells.dtype), written)
+
+    def _distances(self, words: Float[Tensor, "b t d"], size: int) -> Float[Tensor, "w r"] | None:
+        """R of all distances in a segment with `size` cells before it; None where the layers do not share one."""
+        positions, length = [layer.inner.position for layer in self._layers()], words.shape[1]
+        first, *others = positions
+        if type(first) is not Relative or length == 0:
+            return None
+        if any(type(each) is not Relative or (each.dim, each.causal) != (first.dim, first.causal) for each in others):
+            return None
+        return first.distances(length, size + length, dtype=type_of_products(words), device=words.device)
 
     def _layers(self) -> list[TransformerXLLayer]:
         return [layer for layer in self.layers if isinstance(layer, TransformerXLLayer)]
