@@ -41,3 +41,15 @@ def open_page(browser: Any, **settings: Any) -> Iterator[Any]:
         assert not errors, f"errors on the page: {errors}"
     finally:
         context.close()
+
+
+def steady_box(locator: Any) -> dict[str, float]:
+    """Where a part of the page lies once it has stopped moving: as long as parts of a page load, others are shifted."""
+    before: dict[str, float] = {}
+    for _ in range(600):
+        box: dict[str, float] = locator.bounding_box()
+        if box == before:
+            return box
+        before = box
+        locator.page.wait_for_timeout(100)
+    raise AssertionError("a part of the page never came to rest")

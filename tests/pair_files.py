@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 PACKED: dict[str, Callable[[bytes], bytes]] = {
-    "": bytes, ".gz": lambda data: gzip.compress(data, 1), ".xz": lzma.compress, ".bz2": bz2.compress,
+    "": bytes, ".gz": lambda data: gzip.compress(data, 1, mtime=0), ".xz": lzma.compress, ".bz2": bz2.compress,
 }  # fmt: skip
 
 

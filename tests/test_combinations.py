@@ -59,9 +59,14 @@ def test_the_table_is_whole() -> None:
 
 @cases("mask", MASKS)
 @cases("align", ALIGN_MAKERS)
+@pytest.mark.parametrize(
+    "dtypes",
+    [(torch.float32, torch.bfloat16), pytest.param((torch.float64, torch.float16), marks=pytest.mark.slow)],
+    ids=str,
+)
 @pytest.mark.parametrize("score", SCORE_MAKERS)
-def test_weights_are_right(score: str, align: str, mask: str) -> None:
-    for dtype in DTYPES:
+def test_weights_are_right(score: str, align: str, mask: str, dtypes: tuple[torch.dtype, ...]) -> None:
+    for dtype in dtypes:
         check_weights(score, align, mask, dtype)
 
 

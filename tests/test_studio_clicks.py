@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser import needs_browser, open_browser, open_page
+from browser import needs_browser, open_browser, open_page, steady_box
 
 import regard
 from regard.api import first_inputs
@@ -86,10 +86,11 @@ def test_which_head_is_the_cleanest(page: Any) -> None:
 
 def test_what_does_temperature_do(page: Any) -> None:
     view(page, "Playground")
+    page.locator(".bench[data-result]").wait_for()
     slider = page.get_by_role("slider", name="temperature T")
     told: dict[float, tuple[float, str]] = {}
     for share in (0.1, 0.6, 0.9):
-        box = slider.bounding_box()
+        box = steady_box(slider)
         slider.click(position={"x": share * box["width"], "y": box["height"] / 2})
         weights = page.evaluate("JSON.parse(document.querySelector('.bench').dataset.result).weights")
         told[share] = (max(weights), page.inner_text(".temper"))

@@ -315,14 +315,18 @@ def test_help_says_which_data_of_a_user_a_task_takes(capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.bare
-def test_a_model_learns_where_to_look(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """ram/mini as it stands: trained, evaluated, drawn, used, reported."""
+@pytest.mark.parametrize(("steps", "error"), [(160, 30), pytest.param(350, 12, marks=pytest.mark.slow)])
+def test_a_model_learns_where_to_look(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], steps: int, error: float
+) -> None:
+    """ram/mini, cut short or as it stands: trained, evaluated, drawn, used, reported. Chance errs nine times in ten."""
     folder, page = tmp_path / "run", tmp_path / "report.html"
-    assert main(["train", "ram/mini", "--out", str(folder), "--device", "cpu"]) == 0
+    changes = ["--set", f"train.steps={steps}", f"train.evaluate_every={steps // 2}", "train.save_every=175"]
+    assert main(["train", "ram/mini", "--out", str(folder), "--device", "cpu", *changes]) == 0
     said = capsys.readouterr()
     assert " images/s" in said.err
     assert "run on test: 300 pictures" in said.out
-    assert json.loads((folder / "result_test.json").read_text())["figures"]["error"] <= 12
+    assert json.loads((folder / "result_test.json").read_text())["figures"]["error"] <= error
     drawn = sorted((folder / "pictures").iterdir())
     assert [path.suffix for path in drawn if path.name.startswith("path_")].count(".png") == 4
     assert "error_after_each_glimpse.png" in [path.name for path in drawn]
@@ -335,20 +339,24 @@ def test_a_model_learns_where_to_look(tmp_path: Path, capsys: pytest.CaptureFixt
     for number in range(20):
         found = model.classify(as_bytes(pictures.images[number]))
         wrong += found.text != str(pictures.labels[number, 0].item())
-    assert wrong <= 5
+    assert wrong <= 5 + error / 5
     assert main(["report", str(folder), "--out", str(page), "--samples", "1"]) == 0
     assert "data:image/gif" in page.read_text()
 
 
 @pytest.mark.bare
-def test_a_model_learns_to_say_what_it_sees(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """show_attend_tell/shapes as it stands."""
+@pytest.mark.parametrize(("steps", "exact"), [(200, 0.6), pytest.param(300, 0.9, marks=pytest.mark.slow)])
+def test_a_model_learns_to_say_what_it_sees(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], steps: int, exact: float
+) -> None:
+    """show_attend_tell/shapes, cut short or as it stands; by chance not one caption in a hundred is right."""
     folder, page = tmp_path / "run", tmp_path / "report.html"
-    assert main(["train", "show_attend_tell/shapes", "--out", str(folder), "--device", "cpu"]) == 0
+    changes = ["--set", f"train.steps={steps}"]
+    assert main(["train", "show_attend_tell/shapes", "--out", str(folder), "--device", "cpu", *changes]) == 0
     said = capsys.readouterr()
     assert "run on test: 100 pictures" in said.out
     assert "bp:no" in said.out
-    assert json.loads((folder / "result_test.json").read_text())["figures"]["exact"] >= 0.9
+    assert json.loads((folder / "result_test.json").read_text())["figures"]["exact"] >= exact
     assert len(list((folder / "pictures").glob("places_*.png"))) == 4
     pictures = api.load(folder, device="cpu").task.splits["test"]
     (tmp_path / "scene.png").write_bytes(pictures.read(pictures.names[0]))

@@ -91,6 +91,9 @@ def make(case: str) -> tuple[Any, Any]:
 
 EVERY = [*FIXED, *(f"captions-{number}" for number in range(len(LOOKS)))]
 every_case = pytest.mark.parametrize("case", EVERY)
+every_model = pytest.mark.parametrize(  # their first variants; with all operations watched the others take long
+    "case", [pytest.param(case, marks=[pytest.mark.slow] * (not case.endswith("-0"))) for case in EVERY]
+)
 
 
 def assert_same(found: list[Hypothesis], expected: list[Hypothesis], tolerance: float = 1e-9) -> None:
@@ -138,7 +141,7 @@ def test_float32_and_sentences_alone(case: str) -> None:
         assert alone[0].score == pytest.approx(expected[0].score, abs=1e-5)
 
 
-@every_case
+@every_model
 def test_no_step_waits_for_the_host(case: str) -> None:
     model, state = make(case)
     look = {"coverage_penalty": 0.2} if hasattr(state, "allowed") else {"coverage_penalty": 0.0}
@@ -153,7 +156,7 @@ def test_no_step_waits_for_the_host(case: str) -> None:
         assert runner.watched > 0
 
 
-@every_case
+@every_model
 @torch.no_grad()
 def test_all_of_a_step_is_on_one_device(case: str) -> None:
     """With the device `meta` as a stand-in: a step that also used a tensor of the host could not be recorded."""

@@ -130,7 +130,7 @@ def test_many_sizes(sizes: tuple[int, ...]) -> None:
     check(inputs(*sizes))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.slow)], ids=str)
 def test_many_large_scores(dtype: torch.dtype) -> None:
     """Σ|v| beyond where scores are summed plainly, and safe to raise as they are: all go the careful way."""
     torch.manual_seed(0)
@@ -631,7 +631,10 @@ def check_weights(tensors: list[Tensor], how: str | None = None, **rules: Any) -
     assert found[2][unseen].count_nonzero() == 0
 
 
-@pytest.mark.parametrize("name", [*RULES, "none"])
+@pytest.mark.parametrize(
+    "name",
+    ["none", *(pytest.param(name, marks=[pytest.mark.slow] * (name not in ("dense", "window"))) for name in RULES)],
+)
 def test_many_weights(name: str) -> None:
     check_weights(inputs(), **(RULES[name]() if name in RULES else {}))
 
@@ -649,7 +652,7 @@ def test_single_weights() -> None:
 
 
 @pytest.mark.parametrize("q", [pytest.param(1, id="single"), pytest.param(6, id="many")])
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, pytest.param(torch.float16, marks=pytest.mark.slow)], ids=str)
 def test_weights_in_half_precision(q: int, dtype: torch.dtype) -> None:
     check_weights(inputs(2, q, dtype=dtype), causal=True)
 

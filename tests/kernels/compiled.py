@@ -189,8 +189,9 @@ def build(name: str, more: dict[str, Any], capability: int, dtype: str) -> Any:
 @pytest.mark.parametrize(
     ("name", "capability", "dtype"),
     [
-        pytest.param(name, capability, dtype, marks=[pytest.mark.slow] * (name.startswith("band") and dtype != "fp32"))
+        pytest.param(name, capability, dtype, marks=[pytest.mark.slow] * ((capability, dtype) != (90, kind)))
         for name in KERNELS
+        for kind in ["fp32" if name.startswith("band") else "bf16"]
         for capability, dtype in [(80, "fp16"), (90, "fp32"), (90, "bf16")]
     ],
 )
@@ -201,9 +202,8 @@ def test_compiles(name: str, capability: int, dtype: str) -> None:
     assert built.metadata.shared < (163 if capability == 80 else 227) * 1024
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * name.startswith("band")) for name in KERNELS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KERNELS)
 def test_compiles_where_sizes_are_one(name: str) -> None:
     """Triton takes a size of one for a constant, which has fewer methods than a number."""
     sizes = re.compile(r"tiles(_\w+)?|num_keys|num_walk|items|splits|several|depth|features|groups|width|rows_per_draw")

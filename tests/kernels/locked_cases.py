@@ -56,7 +56,7 @@ def agree(found: Sequence[Tensor], wanted: Sequence[Tensor]) -> None:
 
 
 @pytest.mark.parametrize("noise_of", [residual_noise, hidden_noise])
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=[pytest.mark.slow] * (seed > 2)) for seed in range(10)])
 def test_a_text_loses_the_same_numbers_at_all_places(noise_of: Callable[..., Tensor], seed: int) -> None:
     torch.manual_seed(seed)
     noise = noise_of(shape_of(seed), seed, 0.25)
@@ -112,7 +112,7 @@ def test_nothing_is_dropped_of_nothing(shape: tuple[int, ...]) -> None:
 # ── results and gradients ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=[pytest.mark.slow] * (seed > 2)) for seed in range(12)])
 def test_residual_is_that_of_plain_operations(seed: int) -> None:
     torch.manual_seed(seed)
     shape = shape_of(seed)
@@ -132,7 +132,7 @@ def test_residual_is_that_of_plain_operations(seed: int) -> None:
     agree(*(torch.autograd.grad(outputs, leaves, outer) for outputs in zip(*pairs, strict=True)))
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=[pytest.mark.slow] * (seed > 2)) for seed in range(10)])
 def test_hidden_is_that_of_plain_operations(seed: int) -> None:
     torch.manual_seed(seed)
     shape = shape_of(seed)
@@ -264,7 +264,7 @@ def model_of(**settings: Any) -> TransformerXL:
     return TransformerXL(TransformerXLConfig(11, **sizes, **settings)).to(DEVICE).train()
 
 
-@pytest.mark.parametrize("pre_norm", [False, True])
+@pytest.mark.parametrize("pre_norm", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_without_dropout_a_transformer_xl_is_the_same(
     chosen: Callable[..., None], calls: list[bool], pre_norm: bool
 ) -> None:
@@ -282,6 +282,7 @@ def test_without_dropout_a_transformer_xl_is_the_same(
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_with_dropout_a_transformer_xl_has_the_same_statistics(chosen: Callable[..., None], calls: list[bool]) -> None:
     model, texts = model_of(dropout=0.2, locked=True), 1500
     tokens = torch.tensor([[4, 7, 5, 9]], device=DEVICE).expand(texts, 4)  # one text, as many times

@@ -578,7 +578,7 @@ def loss_and_gradients(model: nn.Module) -> list[Tensor]:
     return [loss.detach(), *(parameter.grad.clone() for parameter in model.parameters())]
 
 
-@pytest.mark.parametrize("pre_norm", [True, False])
+@pytest.mark.parametrize("pre_norm", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_transformer_is_the_same(chosen: Callable[..., None], pre_norm: bool) -> None:
     model = model_of(pre_norm=pre_norm)
     theirs, exact = loss_and_gradients(model), loss_and_gradients(copy.deepcopy(model).double())
@@ -628,6 +628,7 @@ def test_autocast_gives_what_it_gave(chosen: Callable[..., None]) -> None:
         assert error <= FACTOR[torch.bfloat16] * allowed + 2.0**-7
 
 
+@pytest.mark.slow
 def test_dropout_of_a_transformer_follows_the_seed(chosen: Callable[..., None]) -> None:
     model = model_of(0.3)
     chosen(*limits.SMALL)

@@ -13,7 +13,12 @@ def test_dropout() -> None:
 
 
 def test_locked_by_interpreter() -> None:
-    child.run("locked_cases.py", interpret=True)
+    child.run("locked_cases.py", interpret=True, slow=False)
+
+
+@pytest.mark.slow
+def test_locked_that_takes_long() -> None:
+    child.run("locked_cases.py", interpret=True, slow=True)
 
 
 @pytest.mark.gpu

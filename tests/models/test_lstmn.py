@@ -168,7 +168,7 @@ def test_a_short_tape_forgets() -> None:
 def test_any_score_and_any_alignment(score: str, align: str) -> None:
     torch.manual_seed(0)
     model = LSTMN(5, 4, score=score, align=align, tape=3)
-    x = words(2, 6, 5).float()
+    x = words(2, 4, 5).float()
     hidden = model(x).hidden
     hidden.sum().backward()
     assert torch.isfinite(hidden).all()
@@ -246,7 +246,7 @@ def test_the_equations_of_fusion(fusion: Any) -> None:
 
 
 @FUSIONS
-@pytest.mark.parametrize("score", ["additive", "general"])
+@pytest.mark.parametrize("score", ["additive", pytest.param("general", marks=pytest.mark.slow)])
 def test_gradients_of_fusion(fusion: Any, score: str) -> None:
     model = layer(2, 2, fusion=fusion, score=score, inter_score=score)
     x, hidden, memory = (words(2, steps, 2).requires_grad_() for steps in (3, 2, 2))

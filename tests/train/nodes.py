@@ -1,9 +1,9 @@
-"""`nodes.py … work FOLDER`: what several processes do in the tests of sharding, restarts and shared folders.
+"""`nodes.py … work FOLDER KIND …`: what several processes do in the tests of sharding, restarts and shared folders.
 
 The dots are arguments of `torchrun`, whose agent this program runs, with one difference: it has imported all that is
 needed and makes its processes as copies of itself, which begin at once. `test_distributed.py` starts `torchrun` itself.
 
-By two nodes with two processes each: for each kind of KINDS a run that nobody disturbs (whole), one that ends early
+By two nodes with two processes each, for each KIND of KINDS: a run that nobody disturbs (whole), one that ends early
 (half), one that a signal to one process stops and that goes on (stopped), and one of which a process is killed by
 SIGKILL (killed); `torchrun` starts all of them again, and what is done by then is passed over.
 With `--resume` by other numbers of processes: the halves go on, in folders of their own (on_2, on_3).
@@ -106,9 +106,9 @@ def refused(work: Any) -> str:
     return "not refused"
 
 
-def disturbed(place: Path, world: World) -> dict[str, Any]:
+def disturbed(place: Path, world: World, kinds: dict[str, dict[str, Any]]) -> dict[str, Any]:
     facts: dict[str, Any] = {}
-    for kind, settings in KINDS.items():
+    for kind, settings in kinds.items():
         for name, steps in (("whole", TRAIN["steps"]), ("half", HALF)):
             if not is_done(place / f"{name}_{kind}", world):
                 trained = one(place / f"{name}_{kind}", world, **{**settings, "steps": steps})
@@ -121,7 +121,7 @@ def disturbed(place: Path, world: World) -> dict[str, Any]:
         own.mkdir()
         facts["unshared"] = refused(lambda: check_shared(own, world))
         (place / f"first_{world.rank}.json").write_text(json.dumps(facts))
-    for kind, settings in KINDS.items():
+    for kind, settings in kinds.items():
         if not is_done(place / f"killed_{kind}", world):
             facts[f"killed_{kind}"] = killed(place / f"killed_{kind}", world, **settings)
     return facts
@@ -131,17 +131,17 @@ def work(folder: str, *words: str) -> None:
     """What one process does, from its beginning to its end."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the handlers of the agent came with the copy
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    place = Path(folder)
+    place, kinds = Path(folder), {kind: settings for kind, settings in KINDS.items() if kind in words}
     with joined("cpu") as world:
         if "--resume" in words:
-            for kind, settings in KINDS.items():
+            for kind, settings in kinds.items():
                 folder = place / f"on_{world.size}_{kind}"
                 if world.is_first:
                     shutil.copytree(place / f"half_{kind}", folder)
                 world.wait()
                 one(folder, world, resume=True, **settings)
         else:
-            facts = disturbed(place, world)
+            facts = disturbed(place, world, kinds)
             (place / f"last_{world.rank}.json").write_text(json.dumps(facts))
 
 

@@ -26,25 +26,26 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
 from two_nodes import Launch, two_nodes
 
-KINDS = list(nodes.KINDS)
+KINDS = [pytest.param("copies", marks=pytest.mark.slow), "shards"]  # test_distributed.py has copies too
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All that `nodes.py` does, by two nodes with two processes each; then halves go on with two and with one."""
     folder: Path = tmp_path_factory.mktemp("nodes")
+    kinds = ["shards"] if "not slow" in request.config.option.markexpr else [*nodes.KINDS]
     with two_nodes() as (machines, what):
         print("nodes:", what)
         for number, arguments in ((2, []), (1, ["--resume"])):
             log = folder / f"log_of_{number}.txt"
-            words = [nodes.__file__, str(folder), *arguments]
+            words = [nodes.__file__, str(folder), *kinds, *arguments]
             launch = Launch(machines[:number], 2, words, log, restarts=4, torchrun=[nodes.__file__])
             ends = launch.wait(limit=1500)
             assert not any(ends), "\n".join(path.read_text()[-5000:] for path in folder.glob(f"log_of_{number}_*"))
     nodes.one(folder / "one", None)
-    for kind, settings in nodes.KINDS.items():
+    for kind in kinds:
         shutil.copytree(folder / f"half_{kind}", folder / f"on_1_{kind}")
-        nodes.one(folder / f"on_1_{kind}", None, resume=True, **settings)
+        nodes.one(folder / f"on_1_{kind}", None, resume=True, **nodes.KINDS[kind])
     return folder
 
 
@@ -115,15 +116,14 @@ def test_every_process_writes_its_shard_and_holds_all_at_the_end(place: Path) ->
     assert sorted(file.name for file in path.iterdir()) == [*names, "state.json"]
     files, state = load_checkpoint(path)
     assert (state["shards"], state["world"]) == (4, 4)
-    others, _ = load_checkpoint(checkpoints(place / "whole_copies" / "checkpoints")[0])
+    alone, _ = load_checkpoint(checkpoints(place / "one" / "checkpoints")[0])
     shapes = {file: {name: tensor.shape for name, tensor in tensors.items()} for file, tensors in files.items()}
-    assert shapes == {
-        file: {name: tensor.shape for name, tensor in tensors.items()} for file, tensors in others.items()
-    }
+    assert shapes == {file: {name: tensor.shape for name, tensor in tensors.items()} for file, tensors in alone.items()}
     assert "to_logits.weight" not in files["model"]  # it is the table of words
-    for facts in said(place, "first"):
-        for run in ("whole_shards", "half_shards", "whole_copies"):
-            assert facts[run] == said(place, "first")[0][run]
+    first, *others = said(place, "first")
+    for facts in others:
+        for run in ("whole_shards", "half_shards"):
+            assert facts[run] == first[run]
 
 
 def test_wrong_use_is_one_error_on_every_process(place: Path) -> None:
