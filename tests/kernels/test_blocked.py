@@ -321,10 +321,10 @@ def test_opcheck(rules: Any) -> None:
     parts = learnt(inputs(2, 3, 4, 5, 6, dtype=torch.float32)[0])
     if rules == "all":
         rules = (torch.tensor([4, 2]), torch.ones(1, 3, 4, dtype=torch.bool), 2, 1, 0.3, torch.tensor([5]))
-    torch.library.opcheck(blocked._forward, (*parts, *rules))
+    torch.library.opcheck(blocked._forward.operator, (*parts, *rules))
     context, _, peak, total, _ = (each.detach() for each in blocked._forward(*parts, *rules))
     backward = torch.ones_like(context), context, peak, total, *(part.detach() for part in parts), *rules
-    torch.library.opcheck(blocked._backward, backward)
+    torch.library.opcheck(blocked._backward.operator, backward)
 
 
 @pytest.mark.bare
@@ -362,9 +362,9 @@ def test_no_tensor_of_all_pairs(n: int, q: int, k: int) -> None:
     (query, keys, values, v), grad = inputs(n, q, k, a, 8, dtype=torch.float32)
     rules = (None, None, None, 0, 0.1, torch.tensor([1]))
     with Largest() as forward:
-        context, _, peak, total, _ = blocked._forward._init_fn(query, keys, values, v, *rules)
+        context, _, peak, total, _ = blocked._forward.function(query, keys, values, v, *rules)
     with Largest() as backward:
-        blocked._backward._init_fn(grad, context, peak, total, query, keys, values, v, *rules)
+        blocked._backward.function(grad, context, peak, total, query, keys, values, v, *rules)
     assert block < n * q * k * a / 4
     assert block / 2 < forward.largest <= block
     assert block / 2 < backward.largest <= block

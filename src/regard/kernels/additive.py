@@ -20,8 +20,10 @@ from regard.kernels.derivatives import (
     plain_additive_with_weights,
     refuse_transforms,
     visible_keys,
+    without_autocast,
 )
 from regard.kernels.limits import EVERYWHERE, reasons_against_triton, width_limit
+from regard.kernels.opaque import opaque
 
 
 def fused_additive(
@@ -107,7 +109,7 @@ def _run(
 # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@torch.library.custom_op("regard::additive_forward", mutates_args=())
+@opaque("regard::additive_forward")
 def _forward(
     query: Tensor,
     keys: Tensor,
@@ -141,7 +143,7 @@ def _no_sums(query: Tensor) -> Tensor:
     return query.new_zeros(len(query) if query.shape[1] == 1 else 0, 2, dtype=torch.float32)
 
 
-@torch.library.custom_op("regard::additive_backward", mutates_args=())
+@opaque("regard::additive_backward")
 def _backward(
     grad: Tensor,
     query: Tensor,
@@ -166,7 +168,7 @@ def _backward(
     rules = masks.rules(query, keys, lengths, allowed, seed, before, after, dropout)
     if query.shape[1] == 1:
         return single_query.backward(grad, query, keys, values, v, context, sums, rules, grad_weights=grad_weights)
-    with torch.autocast(query.device.type, enabled=False):
+    with without_autocast(query.device):
         return gradients.backward(grad, query, keys, values, v, log_sum, rules, grad_weights=grad_weights)
 
 

@@ -34,6 +34,7 @@ from regard.kernels.derivatives import by_key, differentiable_again, plain_dot, 
 from regard.kernels.dropout import kept
 from regard.kernels.launch import contiguous_rows, jit, on, tl
 from regard.kernels.limits import WIDEST_BANDED, reasons_against_triton
+from regard.kernels.opaque import opaque
 
 
 @jit
@@ -141,7 +142,7 @@ def _forward(
 # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@torch.library.custom_op("regard::banded_forward", mutates_args=())
+@opaque("regard::banded_forward")
 def _forward_op(
     query: Tensor, keys: Tensor, values: Tensor, by_distance: Tensor | None, starts: Tensor | None,
     lengths: Tensor | None, seed: Tensor | None, before: int | None, after: int | None, block: int,
@@ -168,7 +169,7 @@ def _forward_op(
     return context, log_sum
 
 
-@torch.library.custom_op("regard::banded_backward", mutates_args=())
+@opaque("regard::banded_backward")
 def _backward_op(
     grad: Tensor, query: Tensor, keys: Tensor, values: Tensor, by_distance: Tensor | None, context: Tensor,
     log_sum: Tensor, starts: Tensor | None, lengths: Tensor | None, seed: Tensor | None,

@@ -32,6 +32,7 @@ from regard.kernels.derivatives import (
     refuse_transforms,
     visible_keys,
 )
+from regard.kernels.opaque import opaque
 
 BLOCK = 1 << 21  # bytes of a block: a thread's share of the cache
 ROWS = 1 << 16  # scores [q k] that a thread holds at a time
@@ -249,7 +250,7 @@ def _sentences(tile: _Tile) -> tuple[int, int]:
 # ---------------------------------------------------------------- the two passes, as operators
 
 
-@torch.library.custom_op("regard::blocked_additive_forward", mutates_args=())
+@opaque("regard::blocked_additive_forward")
 def _forward(
     query: Tensor,
     keys: Tensor,
@@ -296,7 +297,7 @@ def _forward(
     return context, log_sum, peak, total, all_weights
 
 
-@torch.library.custom_op("regard::blocked_additive_backward", mutates_args=())
+@opaque("regard::blocked_additive_backward")
 def _backward(
     grad: Tensor,
     context: Tensor,

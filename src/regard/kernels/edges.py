@@ -19,6 +19,7 @@ from regard.kernels.derivatives import differentiable_again, refuse_transforms
 from regard.kernels.dropout import kept
 from regard.kernels.launch import jit, on, power_of_two, tl
 from regard.kernels.limits import reasons_against_triton
+from regard.kernels.opaque import opaque
 
 LIMIT = tl.constexpr(torch.finfo(torch.float32).max / 8)  # of scores, as in `align.finite`
 TILE = 512  # numbers of values that a program looks at in one step
@@ -207,7 +208,7 @@ def _sizes(values: Tensor, dropout: float) -> dict[str, int | bool]:
 # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@torch.library.custom_op("regard::edges_forward", mutates_args=())
+@opaque("regard::edges_forward")
 def _forward_op(
     target_half: Tensor, source_half: Tensor, values: Tensor, by_target: Tensor, sources: Tensor, target_starts: Tensor,
     by_source: Tensor, targets: Tensor, source_starts: Tensor, seed: Tensor | None, slope: float, dropout: float,
@@ -224,7 +225,7 @@ def _forward_op(
     return context, highest, total
 
 
-@torch.library.custom_op("regard::edges_backward", mutates_args=())
+@opaque("regard::edges_backward")
 def _backward_op(
     grad: Tensor, target_half: Tensor, source_half: Tensor, values: Tensor, highest: Tensor, total: Tensor,
     by_target: Tensor, sources: Tensor, target_starts: Tensor, by_source: Tensor, targets: Tensor,

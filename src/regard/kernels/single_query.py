@@ -23,6 +23,7 @@ from regard.kernels.launch import contiguous_rows, jit, on, power_of_two, tl
 from regard.kernels.limits import EVERYWHERE, WIDEST_SINGLE, reasons_against_triton
 from regard.kernels.masks import Rules, flags, mask_strides, pointers, visible
 from regard.kernels.masks import rules as rules_of
+from regard.kernels.opaque import opaque
 
 
 @jit
@@ -358,7 +359,7 @@ def fused_single_dot(
     return context
 
 
-@torch.library.custom_op("regard::single_dot_forward", mutates_args=())
+@opaque("regard::single_dot_forward")
 def _dot_forward(
     query: Tensor,
     keys: Tensor,
@@ -377,7 +378,7 @@ def _dot_forward(
     return context, sums
 
 
-@torch.library.custom_op("regard::single_dot_backward", mutates_args=())
+@opaque("regard::single_dot_backward")
 def _dot_backward(
     grad: Tensor,
     query: Tensor,

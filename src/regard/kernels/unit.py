@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.kernels.launch import jit, on, power_of_two, tl
+from regard.kernels.opaque import opaque
 
 
 @jit
@@ -48,13 +49,13 @@ def _run(x: Tensor, grad: Tensor | None) -> Tensor:
     return out
 
 
-@torch.library.custom_op("regard::unit", mutates_args=())
+@opaque("regard::unit")
 def unit_rows(x: Tensor) -> Tensor:
     """x / |x| for each row [… d], in the dtype of x, computed in float32."""
     return _run(x, None)
 
 
-@torch.library.custom_op("regard::unit_backward", mutates_args=())
+@opaque("regard::unit_backward")
 def _backward(x: Tensor, grad: Tensor) -> Tensor:
     return _run(x, grad)
 
