@@ -5,7 +5,6 @@
 import os
 from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,8 +15,54 @@ try:
 except ModuleNotFoundError:  # this file can be read without it; `reasons_against_triton` says what is missing
     triton, tl = None, SimpleNamespace(constexpr=lambda value: value)
 
-jit: Any = triton.jit if triton else lambda function: function
 INTERPRETED = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1")
+
+MOST_LAUNCHES = 4096  # kinds of launches that a kernel remembers
+NUMBERS = frozenset({int, float, bool, type(None)})
+
+
+class Kernel(triton.JITFunction if triton else object):  # type: ignore[misc]
+    """A Triton kernel that remembers what it was built into for each kind of launch.
+
+    Triton looks at every argument and at every constant of the kernel before each launch, which takes the host 20 to
+    40 µs. Two launches are of one kind if their tensors agree in type and alignment, and all numbers are the same.
+    Then Triton would launch the same program again, so it is launched as it is. Settings of Triton that change after
+    the first launch have no effect on later ones.
+    """
+
+    def __init__(self, function):
+        super().__init__(function)
+        self.launches = {}
+
+    def run(self, *arguments, grid, warmup, **options):
+        """Launches the kernel, as `kernel[grid](*arguments, **options)` asks for."""
+        kind = (
+            triton.runtime.driver.active.get_current_device(),
+            tuple(options.items()),
+            tuple(map(type, arguments)),
+            tuple([x if type(x) in NUMBERS else (x.dtype, x.data_ptr() % 16) for x in arguments]),
+        )
+        known = self.launches.get(kind)
+        if known is None or warmup or self.pre_run_hooks:
+            return self._run_anew(kind, arguments, grid=grid, warmup=warmup, **options)
+        program, constants = known
+        program[(*grid, 1, 1)[:3]](*arguments, *constants)
+        return program
+
+    def _run_anew(self, kind, arguments, **options):
+        program = super().run(*arguments, **options)
+        if isinstance(program, triton.compiler.CompiledKernel):
+            if len(self.launches) == MOST_LAUNCHES:
+                self.launches.clear()
+            self.launches[kind] = program, [options[name] for name in self.arg_names[len(arguments) :]]
+        return program
+
+
+def jit(function):
+    """A kernel, or a function for kernels, of Triton; without Triton the function as it is."""
+    if triton is None:
+        return function
+    return triton.jit(function) if triton.knobs.runtime.interpret else Kernel(function)
 
 
 def power_of_two(number: int, least: int = 1) -> int:
@@ -36,4 +81,5 @@ def contiguous_rows(x: Tensor) -> Tensor:
 
 def on(x: Tensor) -> AbstractContextManager[object]:
     """Triton launches on the current device: make it that of `x`."""
-    return torch.cuda.device(x.device) if x.is_cuda else nullcontext()
+    is_elsewhere = x.is_cuda and x.get_device() != torch.cuda.current_device()
+    return torch.cuda.device(x.device) if is_elsewhere else nullcontext()
