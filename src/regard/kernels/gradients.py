@@ -341,7 +341,7 @@ class _Raised:
     """Exponentials in the orders of the inner loop."""
 
     own: Tensor  # [n rows features], exp(2x)
-    walked: Tensor  # [2 n rows/4 features 4], exp(−x) and exp(x)
+    walked: tuple[Tensor, ...]  # two of [n rows/4 features 4], exp(−x) and exp(x)
     peaks: Tensor  # [n tiles features], the most bits of exp(x) in a tile
     tiles: int
 
@@ -356,7 +356,7 @@ def _raised(x: Tensor, tiles: Blocks) -> _Raised:
 
     result = _Raised(
         own=buffer(n, count * tiles.own, features),
-        walked=buffer(2, n, count * tiles.own // 4, features, 4),
+        walked=buffer(2, n, count * tiles.own // 4, features, 4).unbind(),
         peaks=buffer(n, count, features),
         tiles=count,
     )
@@ -386,7 +386,8 @@ def _walk(
     slabs = own.own.shape[-1] // tiles.features
     programs = n * own.tiles * slabs
     splits = max(-(-walk.tiles * tiles.own // LONGEST), min(walk.tiles, tiles.programs // programs))
-    result = torch.empty(splits, n, rows, a, dtype=torch.float32, device=raw.device)
+    parts = () if splits == 1 else (splits,)
+    result = torch.empty(*parts, n, rows, a, dtype=torch.float32, device=raw.device)
     result_v = torch.empty(1 if own_keys else splits * n * own.tiles, a, dtype=torch.float32, device=raw.device)
     with on(raw):
         _sums[(programs * splits,)](
@@ -397,4 +398,4 @@ def _walk(
             block_own=tiles.own, block_walk=tiles.own, block_features=tiles.features,
             stages=tiles.sum_stages, num_warps=tiles.sum_warps, num_stages=1,
         )  # fmt: skip
-    return result[0] if splits == 1 else result.sum(0), result_v[0] if own_keys else result_v.sum(0)
+    return result if splits == 1 else result.sum(0), result_v[0] if own_keys else result_v.sum(0)

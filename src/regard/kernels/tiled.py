@@ -24,6 +24,7 @@ that took 64 features to make costs little to write and to read again. The chunk
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -316,6 +317,7 @@ class Blocks:
     programs: int = 512  # walks are split until there are as many
 
 
+@lru_cache
 def blocks(num_queries: int, num_keys: int, features: int, depth: int) -> Blocks:
     """The tiles for inputs of these sizes."""
     most, keys = power_of_two(num_queries, 16), power_of_two(num_keys, 16)
@@ -373,9 +375,9 @@ def _forward_chunk(
     scores, facts = score_tiles(query, keys, v, rules, shift, tiles, for_gradients=False)
     num_tiles = -(-q // tiles.mix_queries)
     splits = max(1, min(-(-k // tiles.mix_keys) // 4, tiles.programs // (n * num_tiles)))
-    dtype = values.dtype if splits == 1 else torch.float32
-    context = torch.empty(splits, n, q, d, dtype=dtype, device=values.device)
-    log_sum = torch.empty(splits, n, q, dtype=torch.float32, device=values.device)
+    dtype, parts = (values.dtype, ()) if splits == 1 else (torch.float32, (splits,))
+    context = torch.empty(*parts, n, q, d, dtype=dtype, device=values.device)
+    log_sum = torch.empty(*parts, n, q, dtype=torch.float32, device=values.device)
     with on(query):
         _mix[(num_tiles * splits * n,)](
             scores, values, facts, context, log_sum, *pointers(rules, query),
@@ -385,11 +387,11 @@ def _forward_chunk(
             **flags(rules), block_q=tiles.mix_queries, block_k=tiles.mix_keys, padded_depth=power_of_two(d, 16),
             num_warps=tiles.mix_warps, num_stages=tiles.mix_stages,
         )  # fmt: skip
-    total_log_sum = log_sum[0] if splits == 1 else log_sum.logsumexp(0)
+    total_log_sum = log_sum if splits == 1 else log_sum.logsumexp(0)
     if weights is not None:
         write_weights(scores, total_log_sum, weights, rules, shift)
     if splits == 1:
-        return context[0], total_log_sum
+        return context, total_log_sum
     shares = (log_sum - total_log_sum.masked_fill(total_log_sum == -torch.inf, 0.0)).exp().unsqueeze(-1)
     return (shares * context).sum(0).to(values.dtype), total_log_sum
 
