@@ -98,6 +98,12 @@ def test_another_kind_of_launch_is_built_anew(driver: Driver, change: dict[str, 
     assert len(_scale.launches) == 2
 
 
+def test_real_numbers_are_no_part_of_a_kind(driver: Driver) -> None:
+    assert _start(torch.zeros(64), factor=0.25) is _start(torch.zeros(64), factor=0.75)
+    assert [launched[12] for launched in driver.launches] == [0.25, 0.75]
+    assert len(_scale.launches) == 1
+
+
 def test_each_device_has_its_programs(driver: Driver) -> None:
     program = _start(torch.zeros(64))
     driver.device = 1

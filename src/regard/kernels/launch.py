@@ -16,18 +16,17 @@ except ModuleNotFoundError:  # this file can be read without it; `reasons_agains
     triton, tl = None, SimpleNamespace(constexpr=lambda value: value)
 
 INTERPRETED = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1")
-
 MOST_LAUNCHES = 4096  # kinds of launches that a kernel remembers
-NUMBERS = frozenset({int, float, bool, type(None)})
+WHOLE = frozenset({int, bool, type(None)})  # arguments whose values Triton builds into a program
 
 
 class Kernel(triton.JITFunction if triton else object):  # type: ignore[misc]
     """A Triton kernel that remembers what it was built into for each kind of launch.
 
     Triton looks at every argument and at every constant of the kernel before each launch, which takes the host 20 to
-    40 µs. Two launches are of one kind if their tensors agree in type and alignment, and all numbers are the same.
-    Then Triton would launch the same program again, so it is launched as it is. Settings of Triton that change after
-    the first launch have no effect on later ones.
+    40 µs. Two launches are of one kind if their tensors agree in type and alignment, and their whole numbers and
+    options in value. Then Triton would launch the same program again, so it is launched as it is. Settings of Triton
+    that change after the first launch have no effect on later ones. Tensors are given by position, options by name.
     """
 
     def __init__(self, function):
@@ -40,7 +39,12 @@ class Kernel(triton.JITFunction if triton else object):  # type: ignore[misc]
             triton.runtime.driver.active.get_current_device(),
             tuple(options.items()),
             tuple(map(type, arguments)),
-            tuple([x if type(x) in NUMBERS else (x.dtype, x.data_ptr() % 16) for x in arguments]),
+            tuple(
+                [
+                    x if type(x) in WHOLE else float if type(x) is float else (x.dtype, x.data_ptr() % 16)
+                    for x in arguments
+                ]
+            ),
         )
         known = self.launches.get(kind)
         if known is None or warmup or self.pre_run_hooks:
