@@ -3,6 +3,7 @@
     python benchmarks/search_gpu.py                      # everything, in less than four minutes
     python benchmarks/search_gpu.py --parts transformer one
     python benchmarks/search_gpu.py --check              # only compares, at small sizes; on a CPU too
+    python benchmarks/search_gpu.py --parts transformer --top 25    # and which kernels take most of the time
     python benchmarks/search_gpu.py --ratios             # plain / fixed on one thread of a CPU, in processor seconds
     git worktree add ../before 423e899                   # the last version with the plain search alone
     python benchmarks/search_gpu.py --parts rnnsearch luong gnmt convs2s --earlier ../before
@@ -22,6 +23,7 @@ version of this code, in a process of its own, takes its turn in the same rounds
 import argparse
 import statistics
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -35,6 +37,7 @@ from hugging_face import build_peer, copy_weights
 from plain_search import FORBIDDEN, STEPS, WORDS, Earlier, Found, PlainSentences, build, in_half
 from timing import append, side_by_side
 from torch import Tensor
+from torch.profiler import ProfilerActivity, profile
 
 from regard.data import PAD
 from regard.tasks import Search
@@ -120,6 +123,25 @@ def time_ways(
     return rows
 
 
+def print_kernels(name: str, search: Callable[[], object], top: int) -> None:
+    """How long a GPU works in one search, and in which kernels; what the clock shows beyond that is the host's."""
+    start = time.perf_counter()
+    search()
+    torch.cuda.synchronize()
+    whole = 1e3 * (time.perf_counter() - start)
+    with profile(activities=[ProfilerActivity.CUDA]) as recorder:
+        search()
+        torch.cuda.synchronize()
+    kernels: dict[str, list[float]] = defaultdict(list)
+    for event in recorder.events() or ():
+        if event.device_time:
+            kernels[event.name].append(event.device_time / 1e3)
+    work, calls = sum(sum(times) for times in kernels.values()), sum(map(len, kernels.values()))
+    print(f"  {name}: {whole:.2f} ms, of which {calls} kernels take {work:.2f} ms", flush=True)
+    for kernel, times in sorted(kernels.items(), key=lambda item: -sum(item[1]))[:top]:
+        print(f"    {sum(times):8.3f} ms {len(times):5} × {kernel[:90]}", flush=True)
+
+
 @torch.no_grad()
 def translator_part(part: str, device: torch.device, asked: argparse.Namespace) -> list[dict[str, object]]:
     """One translator: greedy and beam 5; with Marian beside the Transformer."""
@@ -144,6 +166,8 @@ def translator_part(part: str, device: torch.device, asked: argparse.Namespace) 
                 print(f"  tokens of the plain search: {earlier.find(how, 4096, half=False)} earlier, {today} today")
             if asked.check:
                 continue
+            for way, search in kept.items() if asked.top else ():
+                print_kernels(way, partial(sentences.fast, search, how), asked.top)
             if part == "transformer":
                 peer = build_peer(model.config)
                 copy_weights(model.cpu(), peer)
@@ -240,6 +264,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=240, help="seconds after which no further part begins")
     parser.add_argument("--check", action="store_true", help="only compare, at small sizes; on a CPU too")
     parser.add_argument("--ratios", action="store_true", help="on one thread of a CPU, in processor seconds")
+    parser.add_argument("--top", type=int, default=0, help="of translators: print so many kernels of a search")
     parser.add_argument("--earlier", type=Path, metavar="FOLDER", help="of translators: another version takes turns")
     parser.add_argument("--no-save", dest="save", action="store_false", help="add nothing to the results")
     asked = parser.parse_args()
