@@ -214,7 +214,7 @@ def test_many_tiles_and_chunks(scale: float) -> None:
     )
     grad = torch.randn(1, 40, 20, device=DEVICE)
     around = masks.Rules(lengths=rules["lengths"], before=20, after=9)
-    context, log_sum = tiled.forward(*tensors, around, blocks)
+    context, log_sum, _ = tiled.forward(*tensors, around, blocks)
     found = gradients.backward(grad, *tensors, log_sum, around, blocks)
     exact, eager = reference([x.double() for x in tensors], grad, rules), reference(tensors, grad, rules)
     near("context", context, eager[0], exact[0], 3e-6)
@@ -230,7 +230,7 @@ def test_many_with_split_keys() -> None:
     rules = {"lengths": torch.tensor([150, 0], device=DEVICE), "window": (70, 3)}
     blocks = tiled.Blocks(queries=16, keys=32, mix_queries=16, mix_keys=16, programs=8)
     around = masks.Rules(lengths=rules["lengths"], before=70, after=3)
-    context, log_sum = tiled.forward(*tensors, around, blocks)
+    context, log_sum, _ = tiled.forward(*tensors, around, blocks)
     grad = torch.ones(2, 5, 6, device=DEVICE)
     exact, eager = reference([x.double() for x in tensors], grad, rules), reference(tensors, grad, rules)
     near("context", context, eager[0], exact[0], 3e-6)
@@ -246,7 +246,7 @@ def test_many_chunks_change_nothing() -> None:
     tensors, seed = inputs(2, 20, 18, 3, 4), torch.tensor([7], device=DEVICE)
     mask = allowed(2, 20, 18)
     rules = masks.rules(tensors[0], tensors[1], None, mask, seed, 15, 9, 0.5)
-    context, log_sum = tiled.forward(*tensors, rules)
+    context, log_sum, _ = tiled.forward(*tensors, rules)
     blocks = tiled.Blocks(queries=16, keys=32, own=16, mean_queries=16, mean_keys=16, features=16)
     whole, *others = (
         gradients.backward(context, *tensors, log_sum, rules, replace(blocks, backward_chunk=size))
@@ -328,14 +328,18 @@ def test_operations_are_whole(q: int) -> None:
     forward, backward = torch.ops.regard.additive_forward, torch.ops.regard.additive_backward
     rest = (lengths, torch.ones(1, 1, 3, dtype=torch.bool, device=DEVICE), seed, 9, 9, 0.2)
     torch.library.opcheck(forward, (query, keys, values, v, *rest))
-    context, log_sum, sums, weights = forward(query, keys, values, v, *rest)
-    saved = [x.detach() for x in (context, query, keys, values, v, context, log_sum, sums)]
-    torch.library.opcheck(backward, (*saved, *rest), test_utils=("test_schema", "test_faketensor"))
+    shapes = ("test_schema", "test_faketensor")  # what no query may see is not written, and so need not repeat
+    for keep in (False, True):
+        torch.library.opcheck(forward, (query, keys, values, v, *rest, False, keep), test_utils=shapes)
+        context, log_sum, sums, weights = forward(query, keys, values, v, *rest, False, keep)
+        assert sums.shape == ((1, 2) if q == 1 else (1, 16, 16) if keep else (0, 2))
+        saved = [x.detach() for x in (context, query, keys, values, v, context, log_sum, sums)]
+        torch.library.opcheck(backward, (*saved, *rest), test_utils=shapes)
     assert weights.numel() == 0
     torch.library.opcheck(forward, (query, keys, values, v, *rest, True))
     *_, weights = forward(query, keys, values, v, *rest, True)
     given = (*saved, *rest, weights.detach())
-    torch.library.opcheck(backward, given, test_utils=("test_schema", "test_faketensor"))
+    torch.library.opcheck(backward, given, test_utils=shapes)
 
 
 def test_autocast_leaves_it_alone() -> None:
@@ -517,7 +521,7 @@ def test_single_is_one_of_many() -> None:
 
     tensors, rules = inputs(2, 1), masks.Rules(before=5, dropout=0.3, seed=torch.tensor([5], device=DEVICE))
     one, many = single_query.forward(*tensors, rules, block=16), tiled.forward(*tensors, rules)
-    for name, first, second in zip(("context", "log_sum"), one[:2], many, strict=True):
+    for name, first, second in zip(("context", "log_sum"), one[:2], many[:2], strict=True):
         torch.testing.assert_close(first, second, rtol=1e-5, atol=1e-5, msg=name)
 
 
@@ -663,6 +667,33 @@ def test_weights_of_views(how: str, q: int) -> None:
     check_weights([odd(x, how) for x in inputs(3, q, 9, 6, 5)], how, lengths=torch.tensor([9, 0, 5], device=DEVICE))
 
 
+def test_many_kept_scores_give_the_gradients_of_scores_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kept where somebody learns, the whole fits into a chunk of the backward pass, and no compiler looks on."""
+    from regard.kernels import additive, tiled
+
+    tensors, grad = inputs(), torch.randn(2, 18, 7, device=DEVICE)
+    kept: list[tuple[int, ...]] = []
+    backward = torch.ops.regard.additive_backward
+
+    def watch(*given: Any) -> Any:
+        kept.append(tuple(given[7].shape))
+        return backward(*given)
+
+    monkeypatch.setattr(additive, "_backward", watch)
+    rules: dict[str, Any] = {"lengths": torch.tensor([21, 13], device=DEVICE), "causal": True}
+    first = fused(tensors, grad, rules)
+    small = partial(tiled.Blocks, queries=32, keys=32, mix_queries=32, mix_keys=32, own=32, mean_queries=32)
+    few = small(mean_keys=32, backward_chunk=2 * 32 * 32 - 1)
+    monkeypatch.setattr(tiled, "blocks", lambda *sizes: few)
+    second = fused(tensors, grad, rules)
+    assert kept == [(2, 32, 32), (0, 2)]
+    for one, other in zip((*first[:2], *first[2]), (*second[:2], *second[2]), strict=True):
+        torch.testing.assert_close(one, other, rtol=2e-5, atol=2e-6)
+    with torch.no_grad():
+        *_, sums, _ = additive._forward(*tensors, None, None, None, 9, 9, 0.0, False, False)
+    assert sums.shape == (0, 2)
+
+
 def test_many_weights_large() -> None:
     check_weights(inputs(1, 6, 9, scale=30.0))
 
@@ -685,7 +716,7 @@ def test_many_weights_of_chunks_and_parts() -> None:
     }
     blocks = tiled.Blocks(**small, features=16, chunk=16 * 80, backward_chunk=16 * 80)
     weights, grad = torch.empty(2, 20, 70, device=DEVICE), torch.randn(2, 20, 6, device=DEVICE)
-    _, log_sum = tiled.forward(*tensors, around, blocks, weights=weights)
+    _, log_sum, _ = tiled.forward(*tensors, around, blocks, weights=weights)
     found = gradients.backward(grad, *tensors, log_sum, around, blocks, grad_weights=outer)
     query, keys, values, v = leaves = [x.double().requires_grad_() for x in tensors]
     out = attend(query, keys, values, score=partial(additive, v=v), mask=mask_of(rules), impl="reference")

@@ -102,7 +102,9 @@ def _run(
         seed = torch.randint(1 << 62, (1,), device=query.device)
     seed = seed if dropout > 0.0 else None
     rules = lengths, allowed, seed, before, after, float(dropout)
-    context, log_sum, _, weights = _forward(query, keys, values, v, *rules, with_weights)
+    learns = torch.is_grad_enabled() and any(x.requires_grad for x in (query, keys, values, v))
+    keep = learns and not torch.compiler.is_compiling()  # a compiler asks for shapes, which may be symbols
+    context, log_sum, _, weights = _forward(query, keys, values, v, *rules, with_weights, keep)
     return context, log_sum, weights
 
 
@@ -122,6 +124,7 @@ def _forward(
     after: int,
     dropout: float,
     with_weights: bool = False,
+    keep: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     from regard.kernels import masks, single_query, tiled
 
@@ -135,12 +138,24 @@ def _forward(
     wanted = weights if with_weights else None
     if query.shape[1] == 1:
         return *single_query.forward(query, keys, values, v, rules, weights=wanted), weights
-    return *tiled.forward(query, keys, values, v, rules, weights=wanted), _no_sums(query), weights
+    keep = keep and _kept_shape(query, keys, values) is not None
+    context, log_sum, scores = tiled.forward(query, keys, values, v, rules, weights=wanted, keep=keep)
+    return context, log_sum, _no_sums(query) if scores is None else scores, weights
 
 
 def _no_sums(query: Tensor) -> Tensor:
-    """What stands for the highest scores and the sums of `single_query`, which many queries make anew."""
+    """What stands for the highest scores and the sums of `single_query`, and for scores that were not kept."""
     return query.new_zeros(len(query) if query.shape[1] == 1 else 0, 2, dtype=torch.float32)
+
+
+def _kept_shape(query: Tensor, keys: Tensor, values: Tensor) -> tuple[int, int, int] | None:
+    """The shape of the scores of many queries that are kept for the backward pass; None: none are."""
+    from regard.kernels import tiled
+
+    (n, q, a), (k, d) = query.shape, values.shape[1:]
+    if q == 1 or 0 in (*query.shape, *keys.shape, d):
+        return None
+    return tiled.kept_shape(n, q, k, tiled.blocks(q, k, a, d))
 
 
 @opaque("regard::additive_backward")
@@ -168,16 +183,21 @@ def _backward(
     rules = masks.rules(query, keys, lengths, allowed, seed, before, after, dropout)
     if query.shape[1] == 1:
         return single_query.backward(grad, query, keys, values, v, context, sums, rules, grad_weights=grad_weights)
+    scores = sums if sums.numel() else None
     with without_autocast(query.device):
-        return gradients.backward(grad, query, keys, values, v, log_sum, rules, grad_weights=grad_weights)
+        return gradients.backward(
+            grad, query, keys, values, v, log_sum, rules, grad_weights=grad_weights, scores=scores
+        )
 
 
 @_forward.register_fake
-def _(query, keys, values, v, lengths, allowed, seed, before, after, dropout, with_weights=False):  # type: ignore[no-untyped-def]
+def _(query, keys, values, v, lengths, allowed, seed, before, after, dropout, with_weights=False, keep=False):  # type: ignore[no-untyped-def]
     context = values.new_empty(query.shape[0], query.shape[1], values.shape[2])
     shape = (*query.shape[:2], keys.shape[1]) if with_weights else (0,)
     weights = query.new_empty(shape, dtype=torch.float32)
-    return context, query.new_empty(query.shape[:2], dtype=torch.float32), _no_sums(query), weights
+    kept = _kept_shape(query, keys, values) if keep else None
+    sums = _no_sums(query) if kept is None else query.new_empty(kept, dtype=torch.float32)
+    return context, query.new_empty(query.shape[:2], dtype=torch.float32), sums, weights
 
 
 @_backward.register_fake
@@ -186,7 +206,7 @@ def _(grad, query, keys, values, v, *rest):  # type: ignore[no-untyped-def]
 
 
 def _remember(ctx, inputs, output):  # type: ignore[no-untyped-def]
-    query, keys, values, v, lengths, allowed, seed, *ctx.settings, with_weights = inputs
+    query, keys, values, v, lengths, allowed, seed, *ctx.settings, with_weights, _ = inputs
     context, log_sum, sums, weights = output
     ctx.save_for_backward(query, keys, values, v, context, log_sum, sums, lengths, allowed, seed)
     ctx.mark_non_differentiable(log_sum, sums, *(() if with_weights else (weights,)))
@@ -195,17 +215,17 @@ def _remember(ctx, inputs, output):  # type: ignore[no-untyped-def]
 
 def _differentiate(ctx, grad, _log_sum, _sums, of_weights):  # type: ignore[no-untyped-def]
     if grad is None and of_weights is None:
-        return (None,) * 11
+        return (None,) * 12
     query, keys, values, v, context, _, _, lengths, allowed, _ = ctx.saved_tensors
     if not torch.is_grad_enabled():
         grad = torch.zeros_like(context) if grad is None else grad
-        return *_backward(grad, *ctx.saved_tensors, *ctx.settings, of_weights), *(None,) * 7
+        return *_backward(grad, *ctx.saved_tensors, *ctx.settings, of_weights), *(None,) * 8
     before, after, dropout = ctx.settings  # somebody wants a second derivative
     made = plain_additive if of_weights is None else plain_additive_with_weights
     plain = partial(made, seen=visible_keys(query, keys, lengths, allowed, before, after))
     inputs, needed = (query, keys, values, v), ctx.needs_input_grad[:4]
     found = differentiable_again(plain, inputs, needed, grad, dropout=dropout, of_weights=of_weights)
-    return *found, *(None,) * 7
+    return *found, *(None,) * 8
 
 
 _forward.register_autograd(_differentiate, setup_context=_remember)

@@ -2,9 +2,9 @@
 # mypy: disallow-untyped-decorators=False, implicit-reexport=True
 """The gradients of additive attention in tiles, for many queries.
 
-For a chunk of queries, `_means` and `_pairs` make the gradients g_ij of the scores, from scores that are made once more
-and the saved logarithms of the sums. With s = 1/(exp(−k) + exp(2q)·exp(k)), so that 1 − tanh² = 4 exp(2q)·s² and
-tanh = 1 − 2 exp(−k)·s, `_sums` makes of them
+For a chunk of queries, `_means` and `_pairs` make the gradients g_ij of the scores, from scores that were kept or are
+made once more, and from the saved logarithms of the sums. With s = 1/(exp(−k) + exp(2q)·exp(k)), so that
+1 − tanh² = 4 exp(2q)·s² and tanh = 1 − 2 exp(−k)·s, `_sums` makes of them
 
     ∂q_ia = 4 v_a exp(2q_ia) Σ_j g_ij s²        ∂v_a = −2 Σ_ij g_ij (exp(−k_ja) s − ½),
 
@@ -255,8 +255,12 @@ def backward(
     tiles: Blocks | None = None,
     *,
     grad_weights: Tensor | None = None,
+    scores: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The gradients of query, keys, values and v, from that of the context and, where there is one, of the weights."""
+    """The gradients of query, keys, values and v, from that of the context and, where there is one, of the weights.
+
+    `scores` are those that `tiled.forward` kept; without them they are made again.
+    """
     (n, q, a), (k, d) = query.shape, values.shape[1:]
     tiles = tiles or blocks(q, k, a, d)
     query, keys, values, v = contiguous_rows(query), contiguous_rows(keys), contiguous_rows(values), v.contiguous()
@@ -264,7 +268,9 @@ def backward(
     grad_weights = None if grad_weights is None else contiguous_rows(grad_weights)
     all_chunks = list(chunks(n, q, k, tiles, tiles.backward_chunk))
     if len(all_chunks) == 1:
-        grads = _backward_chunk(grad, query, keys, values, v, log_sum, rules, (k - q, 0, 0), tiles, grad_weights)
+        grads = _backward_chunk(
+            grad, query, keys, values, v, log_sum, rules, (k - q, 0, 0), tiles, grad_weights, scores
+        )
         of_query, of_keys, of_values, of_v = (
             g.to(x.dtype) for g, x in zip(grads, (query, keys, values, v), strict=True)
         )
@@ -298,10 +304,12 @@ def _backward_chunk(
     place: tuple[int, int, int],
     tiles: Blocks,
     grad_weights: Tensor | None,
+    scores: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of one chunk of rows, in float32; those of keys and values are to be added over chunks."""
     (n, q, _), (k, d), (shift, item, row) = query.shape, values.shape[1:], place
-    scores, _ = score_tiles(query, keys, v, rules, shift, tiles, for_gradients=True)
+    if scores is None:
+        scores, _ = score_tiles(query, keys, v, rules, shift, tiles, for_gradients=True)
     mine, theirs = _raised(query, tiles), _raised(keys, tiles)
     rows, columns = mine.tiles * tiles.own, theirs.tiles * tiles.own
     grad_scores = torch.empty(n, rows, columns, dtype=torch.float32, device=query.device)

@@ -19,7 +19,8 @@ looks at the largest q and k of each feature first and takes one of three ways: 
 float32, features are summed in parts where Σ|v|, and so a score, may be large, and where gradients are made of scores.
 
 Scores and contexts are made by two kernels, chunk by chunk: `_scores` needs every register for its sums, and a score
-that took 64 features to make costs little to write and to read again. The chunks bound the memory.
+that took 64 features to make costs little to write and to read again. The chunks bound the memory. Scores that
+the backward pass would make again as a single chunk are kept for it: 256 MiB at most.
 """
 
 from collections.abc import Iterator
@@ -342,23 +343,33 @@ def forward(
     tiles: Blocks | None = None,
     *,
     weights: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    """The contexts [n q d] and the logarithms of the sums [n q]; fills `weights` [n q k] of float32, if it is given."""
+    keep: bool = False,
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The contexts [n q d] and the logarithms of the sums [n q]; fills `weights` [n q k] of float32, if it is given.
+
+    With `keep` the third is what `gradients.backward` takes as its scores: see `kept_shape`.
+    """
     (n, q, a), (k, d) = query.shape, values.shape[1:]
     tiles = tiles or blocks(q, k, a, d)
     query, keys, values, v = contiguous_rows(query), contiguous_rows(keys), contiguous_rows(values), v.contiguous()
     all_chunks = list(chunks(n, q, k, tiles, tiles.chunk))
     if len(all_chunks) == 1:
-        return _forward_chunk(query, keys, values, v, rules, (k - q, 0, 0), tiles, weights)
+        return _forward_chunk(query, keys, values, v, rules, (k - q, 0, 0), tiles, weights, keep=keep)
     context = values.new_empty(n, q, d)
     log_sum = torch.empty(n, q, dtype=torch.float32, device=values.device)
     for chunk in all_chunks:
         items, rows = chunk.items, chunk.rows
-        context[items, rows], log_sum[items, rows] = _forward_chunk(
+        context[items, rows], log_sum[items, rows], _ = _forward_chunk(
             query[items, rows], keys[items], values[items], v, rules.of(chunk), chunk.at(q, k), tiles,
             None if weights is None else weights[items, rows],
         )  # fmt: skip
-    return context, log_sum
+    return context, log_sum, None
+
+
+def kept_shape(n: int, q: int, k: int, tiles: Blocks) -> tuple[int, int, int] | None:
+    """The shape of all scores in whole tiles, or None where there are too many to keep them for the backward pass."""
+    rows, columns = -(-q // tiles.queries) * tiles.queries, -(-k // tiles.keys) * tiles.keys
+    return (n, rows, columns) if n * rows * columns <= tiles.backward_chunk else None
 
 
 def _forward_chunk(
@@ -370,9 +381,11 @@ def _forward_chunk(
     place: tuple[int, int, int],
     tiles: Blocks,
     weights: Tensor | None,
-) -> tuple[Tensor, Tensor]:
+    *,
+    keep: bool = False,
+) -> tuple[Tensor, Tensor, Tensor | None]:
     (n, q, _), (k, d), (shift, item, row) = query.shape, values.shape[1:], place
-    scores, facts = score_tiles(query, keys, v, rules, shift, tiles, for_gradients=False)
+    scores, facts = score_tiles(query, keys, v, rules, shift, tiles, for_gradients=keep)
     num_tiles = -(-q // tiles.mix_queries)
     splits = max(1, min(-(-k // tiles.mix_keys) // 4, tiles.programs // (n * num_tiles)))
     dtype, parts = (values.dtype, ()) if splits == 1 else (torch.float32, (splits,))
@@ -390,10 +403,11 @@ def _forward_chunk(
     total_log_sum = log_sum if splits == 1 else log_sum.logsumexp(0)
     if weights is not None:
         write_weights(scores, total_log_sum, weights, rules, shift)
+    kept_scores = scores if keep else None
     if splits == 1:
-        return context, total_log_sum
+        return context, total_log_sum, kept_scores
     shares = (log_sum - total_log_sum.masked_fill(total_log_sum == -torch.inf, 0.0)).exp().unsqueeze(-1)
-    return (shares * context).sum(0).to(values.dtype), total_log_sum
+    return (shares * context).sum(0).to(values.dtype), total_log_sum, kept_scores
 
 
 def chunks(n: int, q: int, k: int, tiles: Blocks, most: int) -> Iterator[Chunk]:
