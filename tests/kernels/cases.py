@@ -83,7 +83,8 @@ def near(name: str, found: Tensor, eager: Tensor, exact: Tensor, rounding: float
     assert error <= 2.0 * allowed + floor, f"{name}: {error:.2e}, eager {allowed:.2e}"
 
 
-def check(tensors: list[Tensor], **rules: Any) -> None:
+def check(tensors: list[Tensor], *, of_scores: float = 3e-6, **rules: Any) -> None:
+    """Context, weights and gradients; `of_scores` is how far off scores may be where those of plain PyTorch are exact."""
     rounding = ROUNDING[tensors[2].dtype]
     grad = torch.randn(*tensors[0].shape[:2], tensors[2].shape[2], device=DEVICE).to(tensors[2].dtype)
     exact = reference([x.double() for x in tensors], grad, rules)
@@ -93,7 +94,7 @@ def check(tensors: list[Tensor], **rules: Any) -> None:
     seen = exact[1].sum(-1) > 0
     assert torch.equal(log_sum == -torch.inf, ~seen)
     weights = torch.where(exact[1] > 0, (exact[2] - log_sum.double().unsqueeze(-1)).exp(), 0.0)
-    near("weights", weights, eager[1], exact[1], 3e-6)
+    near("weights", weights, eager[1], exact[1], of_scores)
     for name, *three in zip(NAMES, gradients, eager[3], exact[3], strict=True):
         near(name, *three, rounding)
     assert (context[~seen] == 0).all()
@@ -186,6 +187,83 @@ RULES: dict[str, Any] = {
 @pytest.mark.parametrize("name", RULES)
 def test_many_rules(name: str) -> None:
     check(inputs(), **RULES[name]())
+
+@pytest.fixture
+def series(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
+    """Scores of bfloat16 are made of sines, however few they are; the numbers of terms of all calls."""
+    from regard.kernels import series
+
+    counts: list[Tensor] = []
+    fill = series.fill
+
+    def watched(*arguments: Any, **options: Any) -> Tensor:
+        counts.append(fill(*arguments, **options))
+        return counts[-1]
+
+    monkeypatch.setattr(series, "fill", watched)
+    monkeypatch.setattr(series, "SMALLEST_WORK", 0)
+    monkeypatch.setattr(series, "FEWEST_KEYS", 1)
+    return counts
+
+
+@pytest.mark.parametrize("name", ["plain", *(pytest.param(name, marks=pytest.mark.slow) for name in RULES)])
+def test_series_rules(name: str, series: list[Tensor]) -> None:
+    torch.manual_seed(0)
+    check(inputs(dtype=torch.bfloat16), of_scores=1e-2, **(RULES[name]() if name in RULES else {}))
+    assert all((count > 0).all() for count in series)
+    assert series
+
+
+@pytest.mark.parametrize("sizes", [(1, 2, 1, 1, 1), pytest.param((3, 150, 290, 40, 24), marks=pytest.mark.slow)])
+def test_series_sizes(sizes: tuple[int, ...], series: list[Tensor]) -> None:
+    torch.manual_seed(0)
+    check(inputs(*sizes, dtype=torch.bfloat16), of_scores=1e-2)
+    assert series
+
+
+def test_series_scores(series: list[Tensor]) -> None:
+    """Each tanh within one rounding of bfloat16; items of any size, rows far apart, and features of any weight."""
+    from regard.kernels import masks, tiled
+
+    torch.manual_seed(0)
+    query, keys, _, v = inputs(7, 33, 70, 40, 1, dtype=torch.bfloat16)
+    sizes = torch.tensor([0.0, 0.01, 1.0, 1.5, 2.5, 8.0, 1.0], device=DEVICE)[:, None, None]
+    query, keys = query * sizes.bfloat16(), keys * sizes.bfloat16()
+    query[6], keys[6] = query[6] + 30.0, keys[6] - 30.0  # whose sums are small
+    v[::3] *= 1e-3
+    rules = masks.rules(query, keys, None, None, None, 1 << 30, 1 << 30, 0.0)
+    scores, _ = tiled.score_tiles(query, keys, v, rules, 37, tiled.blocks(33, 70, 40, 1), for_gradients=False)
+    exact = torch.tanh(query.double().unsqueeze(2) + keys.double().unsqueeze(1)) @ v.double()
+    error = (scores[:, :33, :70] - exact).abs().amax((1, 2)) / v.double().norm()
+    assert (error < 2.0**-8).all(), error
+    (counts,) = series
+    assert counts[5] == 0
+    assert (counts[[0, 1, 2, 3, 4, 6]] > 0).all()
+    assert counts[0] < counts[2] < counts[4] <= 24
+
+
+def test_series_of_what_is_not_finite(series: list[Tensor]) -> None:
+    """Padding may hold anything; an infinite query attends as tanh says; what is undefined stays in its own row."""
+    torch.manual_seed(0)
+    query, keys, values, v = inputs(3, 20, 30, 16, 8, dtype=torch.bfloat16)
+    keys[0, 11:], keys[1, 29] = math.inf, math.nan
+    query[2, 4, 0] = -math.inf
+    query[1, 3] = math.nan
+    lengths = torch.tensor([11, 29, 30], device=DEVICE)
+    context, _ = fused_additive(query, keys, values, v, lengths=lengths)
+    assert context[1, 3].isnan().all()
+    context[1, 3] = 0.0
+    assert context.isfinite().all()
+    (counts,) = series
+    assert counts[0] > 0
+    assert counts[2] == 0
+    doubles = [x.double() for x in (query, keys, values, v)]
+    exact = attend(
+        *doubles[:3], score=lambda query, keys: additive(query, keys, doubles[3]), mask=Mask.padding(lengths)
+    ).context
+    exact[1, 3] = 0.0
+    assert (context.double() - exact).abs().max() < 2e-2
+
 
 
 def test_many_causal_with_few_keys() -> None:

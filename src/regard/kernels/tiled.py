@@ -30,6 +30,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from regard.kernels import series
 from regard.kernels.arithmetic import at_most, dot, precise_exp, reciprocal, signed_falling, signed_tanh, within
 from regard.kernels.dropout import kept
 from regard.kernels.launch import INTERPRETED, contiguous_rows, jit, on, power_of_two, tl
@@ -159,11 +160,11 @@ def _raise(
 
 @jit
 def _scores(
-    queries, keys, v, raised_q, raised_k, scales, facts, peaks_q, peaks_k, scores, lengths,
+    queries, keys, v, raised_q, raised_k, scales, facts, peaks_q, peaks_k, scores, lengths, counts,
     stride_qn, stride_q, stride_kn, stride_k, num_queries, num_keys, features, groups, shift, before, after,
     tiles_q, tiles_k, num_tiles, tiles_per_program,
-    has_lengths: tl.constexpr, rest: tl.constexpr, careful: tl.constexpr, strict: tl.constexpr,
-    block_q: tl.constexpr, block_k: tl.constexpr, padded_groups: tl.constexpr,
+    has_lengths: tl.constexpr, has_counts: tl.constexpr, rest: tl.constexpr, careful: tl.constexpr,
+    strict: tl.constexpr, block_q: tl.constexpr, block_k: tl.constexpr, padded_groups: tl.constexpr,
 ):  # fmt: skip
     """Tiles of scores [rows, columns], true up to rounding; a tile that nobody may see is left as it is.
 
@@ -182,6 +183,8 @@ def _scores(
         last = tl.minimum(tl.minimum(tile * block_q + block_q, num_queries) + shift + after, num_keys)
         if has_lengths:
             last = tl.minimum(last, tl.load(lengths + item).to(tl.int32))
+        if has_counts:
+            last = tl.where(tl.load(counts + item) > 0, 0, last)  # the item has its scores
         if (column * block_k < last) & (column * block_k + block_k > tile * block_q + shift - before):
             four, wide = tl.arange(0, 4)[None, :], tl.arange(0, padded_groups)[:, None]
             at, real = wide * 4 + four, wide < groups
@@ -436,14 +439,17 @@ def score_tiles(
     scores = torch.empty(n, rows, columns, dtype=torch.float32, device=query.device)
     count = theirs.tiles * mine.tiles * n
     exact = query.dtype == torch.float32
+    counts = series.fill(scores, query, keys, v, mine.facts, rules, shift) if series.pays(query, keys) else None
     with on(query):
         for rest in (False, True):
-            each = -(-count // 1024) if rest else 1  # few programs for what mostly has nothing to do
+            programs = 1024 if rest else count if counts is None else 8192  # few where most have nothing to do
+            each = -(-count // programs)
             _scores[(-(-count // each),)](
                 query, keys, v, mine.raised, theirs.raised, mine.scales, mine.facts, mine.peaks, theirs.peaks, scores,
-                query if rules.lengths is None else rules.lengths, *query.stride()[:2], *keys.stride()[:2],
-                q, k, a, mine.groups, shift, rules.before, rules.after, mine.tiles, theirs.tiles, count, each,
-                has_lengths=rules.lengths is not None, rest=rest,
+                query if rules.lengths is None else rules.lengths, query if counts is None else counts,
+                *query.stride()[:2], *keys.stride()[:2], q, k, a, mine.groups, shift, rules.before, rules.after,
+                mine.tiles, theirs.tiles, count, each,
+                has_lengths=rules.lengths is not None, has_counts=counts is not None, rest=rest,
                 careful=for_gradients and exact, strict=exact and not for_gradients,
                 block_q=tiles.queries, block_k=tiles.keys, padded_groups=power_of_two(mine.groups),
                 num_warps=tiles.warps, num_stages=1, maxnreg=None if rest else tiles.registers,

@@ -1,0 +1,259 @@
+# mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False, disallow-untyped-calls=False
+# mypy: disallow-untyped-decorators=False, implicit-reexport=True
+"""Additive scores as one product of matrices, where bfloat16 needs no more digits than that gives.
+
+A sine of a sum is a sum of products: sin(ω(q + k)) = sin ωq · cos ωk + cos ωq · sin ωk. So a tanh that is written as
+sines turns the additive score into a dot product of longer rows, which is what matrix units are for:
+
+    tanh(s) ≈ Σ_m b_m sin(ω_m s),        ω_m = (m − ½) π/L,        b_m = (π/L) / sinh(π ω_m / 2),        m = 1 … M.
+
+The right side repeats with 4L: it is the sum of tanh shifted by all multiples of 2L, with alternating signs. L is
+chosen for each feature from the largest |q + k| that its rows can have, and M for each item, so that neither what is
+cut off after M terms nor the next tanh is worth more than half a rounding of bfloat16 near 1. For inputs of the normal
+distribution M is about 12, and 24 multiplications on matrix units replace some seven other instructions for each
+(query, key, feature).
+
+Terms are float16, which has eight times the digits of bfloat16 for numbers up to 1. M is known on the device alone, and
+an item that would need too many terms is left to the kernels of `tiled.py`, without a wait for the host.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regard.kernels.launch import INTERPRETED, jit, on, power_of_two, tl
+from regard.kernels.masks import Rules
+
+SMALLEST_WORK = 2**27  # (query, key, feature) triples that are worth the making of terms
+FEWEST_KEYS = 128  # for the same reason
+MOST_TERMS = 24
+MOST_NUMBERS = 2**29  # terms in memory at once
+PARTS = 32  # into which the rows of an item are split when their bounds are looked for
+ROWS = 32  # of a program that makes terms
+PI = tl.constexpr(3.141592653589793)
+CUT = tl.constexpr(2.0**-9)  # the largest sum of the terms after M
+NEXT = tl.constexpr(3.8)  # how far the next tanh stays away: 2 exp(−2 · 3.8) is 2^-10
+
+
+# ── parts ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@jit
+def _all_bounds(bounds, item, items, parts, padded_features, at, real, block_parts: tl.constexpr):
+    """The lowest and the highest number of each feature of an item, from those of its parts."""
+    part = tl.arange(0, block_parts)
+    place = (item * parts + part[:, None]) * padded_features + at[None, :]
+    there = (part[:, None] < parts) & real[None, :]
+    lowest = tl.min(tl.load(bounds + place, mask=there, other=float("inf")), 0)
+    highest = tl.max(tl.load(bounds + items * parts * padded_features + place, mask=there, other=-float("inf")), 0)
+    return lowest, highest
+
+
+@jit
+def _choice(bounds_q, bounds_k, item, items, parts_q, parts_k, features, padded_features, at, block_parts: tl.constexpr):
+    """L of each feature, and M of the item; M is 0 where it would be too large."""
+    real = at < features
+    low_q, high_q = _all_bounds(bounds_q, item, items, parts_q, padded_features, at, real, block_parts)
+    low_k, high_k = _all_bounds(bounds_k, item, items, parts_k, padded_features, at, real, block_parts)
+    reach = tl.where(real, tl.maximum(high_q + high_k, -(low_q + low_k)), 0.0)  # −∞ where there is no row
+    fits = tl.min(tl.where(reach < 1e3, 1, 0), 0) > 0  # infinite and undefined ones do not
+    reach = tl.where(reach < 1e3, reach, 0.0)
+    period = tl.maximum(reach, 0.5 * (tl.maximum(reach, 0.0) + NEXT))
+    rate = 1.0 / period * (PI * PI / 2.0)  # each term is exp(−rate) times the one before
+    terms = -tl.log(period * (1.0 - tl.exp(-rate)) * (CUT / (2.0 * PI))) / rate - 0.5
+    most = tl.ceil(tl.max(terms, 0)).to(tl.int32)
+    return period, tl.where(fits, tl.maximum(most, 1), 0)
+
+
+# ── kernels ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@jit
+def _bounds(
+    rows_of, bounds, lengths, stride_n, stride_row, num_rows, features, padded_features, parts, items,
+    has_lengths: tl.constexpr, block: tl.constexpr, block_features: tl.constexpr,
+):  # fmt: skip
+    """The lowest and the highest number of each feature in one part of the rows of an item."""
+    part, item = tl.program_id(0) % parts, (tl.program_id(0) // parts).to(tl.int64)
+    at, length = tl.arange(0, block_features), num_rows
+    if has_lengths:
+        length = tl.minimum(tl.load(lengths + item).to(tl.int32), num_rows)
+    blocks = tl.cdiv(length, block)
+    lowest = tl.full([block, block_features], float("inf"), tl.float32)
+    highest = -lowest
+    for number in range(part * blocks // parts, (part + 1) * blocks // parts):
+        rows = number * block + tl.arange(0, block)
+        here = (rows[:, None] < length) & (at[None, :] < features)
+        place = item * stride_n + rows[:, None].to(tl.int64) * stride_row + at[None, :]
+        x = tl.load(rows_of + place, mask=here, other=0.0).to(tl.float32)
+        lowest = tl.minimum(lowest, tl.where(here, x, float("inf")))
+        highest = tl.maximum(highest, tl.where(here, x, -float("inf")))
+    place = (item * parts + part) * padded_features + at
+    inside = at < padded_features
+    tl.store(bounds + place, tl.min(lowest, 0), mask=inside)
+    tl.store(bounds + items * parts * padded_features + place, tl.max(highest, 0), mask=inside)
+
+
+@jit
+def _terms(
+    rows_of, v, bounds_q, bounds_k, terms, counts, stride_n, stride_row, num_rows, features, padded_features, width,
+    parts_q, parts_k, tiles, items, most,
+    is_query: tl.constexpr, block: tl.constexpr, block_features: tl.constexpr, block_parts: tl.constexpr,
+):  # fmt: skip
+    """Of a tile of rows v_a b_m (cos, sin)(ω_m q_a), or (sin, cos)(ω_m k_a), in the order [m, which of two, a].
+
+    The angles of one row step by the same amount, so each pair is the one before, turned.
+    """
+    tile, item = tl.program_id(0) % tiles, (tl.program_id(0) // tiles).to(tl.int64)
+    rows, at = tile * block + tl.arange(0, block), tl.arange(0, block_features)
+    period, count = _choice(
+        bounds_q, bounds_k, item, items, parts_q, parts_k, features, padded_features, at, block_parts
+    )
+    count = tl.where(count <= most, count, 0)
+    if is_query:
+        if tile == 0:
+            tl.store(counts + item, count)
+    weight = tl.load(v + at, mask=at < features, other=0.0).to(tl.float32)
+    largest = tl.max(tl.abs(weight), 0)
+    weight = weight / tl.where(largest > 0.0, largest, 1.0)
+    here = (rows[:, None] < num_rows) & (at[None, :] < features)
+    place = item * stride_n + rows[:, None].to(tl.int64) * stride_row + at[None, :]
+    x = tl.load(rows_of + place, mask=here, other=0.0).to(tl.float32)
+    turns = x / (4.0 * period)[None, :]
+    angle = (turns - tl.floor(turns + 0.5)) * (2.0 * PI)
+    sine, cosine = tl.sin(angle), tl.cos(angle)
+    turn_sine, turn_cosine = 2.0 * sine * cosine, 1.0 - 2.0 * sine * sine
+    rate = 1.0 / period * (PI * PI / 2.0)
+    inside = (rows[:, None] < num_rows) & (at[None, :] < padded_features)
+    place = (item * num_rows + rows[:, None]) * width + at[None, :]
+    for m in range(count):
+        if is_query:
+            power = tl.exp(-(m + 0.5) * rate)
+            b = power / (period * (1.0 - power * power)) * (2.0 * PI)
+            first, second = (weight * b)[None, :] * cosine, (weight * b)[None, :] * sine
+        else:
+            first, second = sine, cosine
+        tl.store(terms + place, first.to(tl.float16), mask=inside)
+        tl.store(terms + place + padded_features, second.to(tl.float16), mask=inside)
+        place += 2 * padded_features
+        sine, cosine = sine * turn_cosine + cosine * turn_sine, cosine * turn_cosine - sine * turn_sine
+
+
+@jit
+def _multiply(
+    terms_q, terms_k, counts, facts, scores, lengths, num_queries, num_keys, width, step, shift, before, after,
+    padded_q, padded_k, tiles_q, tiles_k,
+    has_lengths: tl.constexpr, block_q: tl.constexpr, block_k: tl.constexpr, block: tl.constexpr,
+    neighbours: tl.constexpr,
+):  # fmt: skip
+    """One tile of scores, if its item has terms and one of its queries may see one of its keys by their places."""
+    number = tl.program_id(0)
+    item, number = (number // (tiles_q * tiles_k)).to(tl.int64), number % (tiles_q * tiles_k)
+    first = number // (neighbours * tiles_k) * neighbours  # programs that run together share rows and columns
+    high = tl.minimum(tiles_q - first, neighbours)
+    number = number % (neighbours * tiles_k)
+    tile, column = first + number % high, number // high
+    last = tl.minimum(tl.minimum(tile * block_q + block_q, num_queries) + shift + after, num_keys)
+    if has_lengths:
+        last = tl.minimum(last, tl.load(lengths + item).to(tl.int32))
+    count = tl.load(counts + item)
+    count = tl.where(column * block_k < last, count, 0)
+    count = tl.where(column * block_k + block_k > tile * block_q + shift - before, count, 0)
+    if count > 0:
+        rows, columns = tile * block_q + tl.arange(0, block_q), column * block_k + tl.arange(0, block_k)
+        at = tl.arange(0, block)
+        there = item * num_queries + tl.minimum(rows, num_queries - 1)
+        up = terms_q + there[:, None] * width + at[None, :]
+        there = item * num_keys + tl.minimum(columns, num_keys - 1)
+        across = terms_k + there[None, :] * width + at[:, None]
+        total = tl.zeros([block_q, block_k], tl.float32)
+        for _ in range(0, count * step, block):
+            left, right = tl.load(up), tl.load(across)
+            if INTERPRETED:
+                total += tl.dot(left.to(tl.float32), right.to(tl.float32))
+            else:
+                total = tl.dot(left, right, total)
+            up += block
+            across += block
+        place = item * padded_q * padded_k + rows[:, None].to(tl.int64) * padded_k + columns[None, :]
+        inside = (rows[:, None] < padded_q) & (columns[None, :] < padded_k)
+        tl.store(scores + place, tl.load(facts) * total, mask=inside)
+
+
+# ── launches ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """The size of a tile of scores, and how `_multiply` is built."""
+
+    queries: int = 128
+    keys: int = 256
+    terms: int = 64  # of one step
+    warps: int = 8
+    stages: int = 3
+    neighbours: int = 8
+
+
+def pays(query: Tensor, keys: Tensor) -> bool:
+    """Whether scores of these sizes and type are worth it."""
+    (n, q, a), k = query.shape, keys.shape[1]
+    if query.dtype != torch.bfloat16 or min(q, k) < FEWEST_KEYS or n * q * k * a < SMALLEST_WORK:
+        return False
+    return n * max(q, k) * _width(a) <= MOST_NUMBERS
+
+
+def fill(
+    scores: Tensor,
+    query: Tensor,
+    keys: Tensor,
+    v: Tensor,
+    facts: Tensor,
+    rules: Rules,
+    shift: int,
+    tiles: Tiles | None = None,
+) -> Tensor:
+    """Fills the scores [n q k], padded, of all items that need few terms; gives the number of terms [n], 0: not filled.
+
+    `facts` starts with max|v|.
+    """
+    (n, q, a), k, tiles = query.shape, keys.shape[1], tiles or Tiles()
+    width, padded = _width(a), _padded(a)
+    counts = torch.empty(n, dtype=torch.int32, device=query.device)
+    lengths = query if rules.lengths is None else rules.lengths
+    sides = (query, min(PARTS, -(-q // 64)), False), (keys, min(PARTS, -(-k // 64)), rules.lengths is not None)
+    bounds = [torch.empty(2, n, parts, padded, dtype=torch.float32, device=x.device) for x, parts, _ in sides]
+    made = [torch.empty(*x.shape[:2], width, dtype=torch.float16, device=x.device) for x, _, _ in sides]
+    features = power_of_two(padded)
+    with on(query):
+        for (x, parts, has_lengths), found in zip(sides, bounds, strict=True):
+            _bounds[(n * parts,)](
+                x, found, lengths, *x.stride()[:2], x.shape[1], a, padded, parts, n,
+                has_lengths=has_lengths, block=32, block_features=features, num_warps=4, num_stages=1,
+            )  # fmt: skip
+        for is_query, x, terms in ((True, query, made[0]), (False, keys, made[1])):
+            count = -(-x.shape[1] // ROWS)
+            _terms[(n * count,)](
+                x, v, *bounds, terms, counts, *x.stride()[:2], x.shape[1], a, padded, width,
+                sides[0][1], sides[1][1], count, n, MOST_TERMS,
+                is_query=is_query, block=ROWS, block_features=features, block_parts=PARTS, num_warps=8, num_stages=1,
+            )  # fmt: skip
+        grid = -(-scores.shape[1] // tiles.queries), -(-scores.shape[2] // tiles.keys)
+        _multiply[(n * grid[0] * grid[1],)](
+            *made, counts, facts, scores, lengths, q, k, width, 2 * padded, shift, rules.before, rules.after,
+            *scores.shape[1:], *grid,
+            has_lengths=rules.lengths is not None, block_q=tiles.queries, block_k=tiles.keys, block=tiles.terms,
+            neighbours=tiles.neighbours, num_warps=tiles.warps, num_stages=tiles.stages,
+        )  # fmt: skip
+    return counts
+
+
+def _padded(features: int) -> int:
+    """Features with those that fill the step of a product."""
+    return -(-features // 32) * 32
+
+
+def _width(features: int) -> int:
+    """Terms of a row."""
+    return MOST_TERMS * 2 * _padded(features)
