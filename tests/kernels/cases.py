@@ -84,7 +84,7 @@ def near(name: str, found: Tensor, eager: Tensor, exact: Tensor, rounding: float
 
 
 def check(tensors: list[Tensor], *, of_scores: float = 3e-6, **rules: Any) -> None:
-    """Context, weights and gradients; `of_scores` is how far off scores may be where those of plain PyTorch are exact."""
+    """Context, weights and gradients; scores may be off by `of_scores` where those of plain PyTorch are not."""
     rounding = ROUNDING[tensors[2].dtype]
     grad = torch.randn(*tensors[0].shape[:2], tensors[2].shape[2], device=DEVICE).to(tensors[2].dtype)
     exact = reference([x.double() for x in tensors], grad, rules)
@@ -188,6 +188,7 @@ RULES: dict[str, Any] = {
 def test_many_rules(name: str) -> None:
     check(inputs(), **RULES[name]())
 
+
 @pytest.fixture
 def series(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
     """Scores of bfloat16 are made of sines, however few they are; the numbers of terms of all calls."""
@@ -263,7 +264,6 @@ def test_series_of_what_is_not_finite(series: list[Tensor]) -> None:
     ).context
     exact[1, 3] = 0.0
     assert (context.double() - exact).abs().max() < 2e-2
-
 
 
 def test_many_causal_with_few_keys() -> None:

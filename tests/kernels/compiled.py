@@ -19,6 +19,7 @@ from regard.kernels import (
     gradients,
     hidden,
     memory_step,
+    path_step,
     residual,
     series,
     short,
@@ -75,11 +76,27 @@ KERNELS: dict[str, tuple[Any, dict[str, Any]]] = {
     "raise again": (gradients._raise, {"block": 16, "padded_features": 32}),
     "scores": (
         tiled._scores,
-        {"has_lengths": True, "has_counts": True, "rest": False, "careful": True, "strict": False, "padded_groups": 4, **TILE},
+        {
+            "has_lengths": True,
+            "has_counts": True,
+            "rest": False,
+            "careful": True,
+            "strict": False,
+            "padded_groups": 4,
+            **TILE,
+        },
     ),
     "other scores": (
         tiled._scores,
-        {"has_lengths": True, "has_counts": False, "rest": True, "careful": False, "strict": True, "padded_groups": 4, **TILE},
+        {
+            "has_lengths": True,
+            "has_counts": False,
+            "rest": True,
+            "careful": False,
+            "strict": True,
+            "padded_groups": 4,
+            **TILE,
+        },
     ),
     "series, bounds": (series._bounds, {"has_lengths": True, "block": 16, "block_features": 32}),
     "series, terms": (series._terms, {"is_query": True, "block": 16, "block_features": 32, "block_parts": 4}),
@@ -124,23 +141,47 @@ KERNELS: dict[str, tuple[Any, dict[str, Any]]] = {
     "hidden, gradients": (hidden._backward, HIDDEN),
     "sums of columns": (columns._parts, {"block": 32, "block_columns": 32}),
     "sums of parts": (columns._fold, {"padded_parts": 64, "block_columns": 16}),
-    "embedding": (embedding._forward, EMBEDDING | {"has_places": True}),
+    "embedding": (embedding._forward, EMBEDDING | {"has_places": True, "has_first": True}),
     "embedding, gradients": (embedding._backward, EMBEDDING),
+    "path": (path_step._path, {"has_added": True, "has_weights": True, "block": 1024, "block_width": 32}),
     "adam": (adam._step, {"clips": True, "decoupled": False, "squares": 256, "block": 4096}),
     "squares": (adam._squares, {"block": 1024}),
     "single, keys of all steps": (single_query._of_keys, {"block": 16, "block_features": 32}),
 }
 CALLERS = re.compile(  # tensors in the dtype of the caller; all others are float32
-    r"query|queries|keys|values|v|context|raw|raw_own|raw_walk|weighted|grad_context|x|grad|out|weights|grad_query|grad_keys|grad_values|bias|grad_bias"
+    r"query|queries|keys|values|v|rows_of|context|raw|raw_own|raw_walk|weighted|grad_context|x|grad|out|weights|grad_query|grad_keys|grad_values|bias|grad_bias"
     r"|places|grad_weight|logits|grad_logits|gradients|y|weight|shift_by|total|normed|of_total|of_normed|grad_x|grad_y"
 )
 NUMBERS = re.compile(
     r"(stride|step|num|tiles|first|padded)_\w+|tiles|features|own_features|groups|depth|before|after|shift|behind|ahead"
     r"|splits|items|width|several|heads|block|lift|slots|reach|ignore|site|lost|rows_per_draw|size|words|length|padding"
+    r"|stride|most|eos|sentences|parts|parts_q|parts_k"
 )
-KNOWN = dict.fromkeys(
-    ("lengths", "starts", "seed", "chosen", "targets", "table", "which", "tokens", "order", "bounds"), "*i64"
-) | {"allowed": "*u8"}
+KNOWN = (
+    dict.fromkeys(
+        (
+            "lengths",
+            "starts",
+            "seed",
+            "chosen",
+            "targets",
+            "table",
+            "which",
+            "tokens",
+            "order",
+            "bounds",
+            "first",
+            "sentence",
+            "last",
+            "path",
+            "time",
+        ),
+        "*i64",
+    )
+    | dict.fromkeys(("allowed", "done", "finished", "bad"), "*u8")
+    | dict.fromkeys(("terms", "terms_q", "terms_k"), "*fp16")
+    | {"counts": "*i32"}
+)
 KNOWN |= dict.fromkeys(
     (
         "dropout",

@@ -12,7 +12,7 @@ from regard.decode import beam_search, fixed_beam, greedy
 from regard.decode.beam import Rules
 from regard.decode.fixed_beam import BeamBoard
 from regard.decode.fixed_search import fixed_beam_search, fixed_greedy
-from regard.kernels import back_track, beam_step, few_queries, next_words
+from regard.kernels import back_track, beam_step, few_queries, next_words, path_step
 from regard.kernels.back_track import way_back
 from regard.kernels.beam_step import reorder
 from regard.models import Transformer, TransformerConfig
@@ -44,7 +44,7 @@ def test_the_way_back_is_that_of_a_loop(seed: int) -> None:
 @pytest.mark.parametrize("position", ["sinusoidal", pytest.param("rotary", marks=pytest.mark.slow)])
 def test_search_of_a_transformer(position: str, monkeypatch: pytest.MonkeyPatch) -> None:
     launched: set[str] = set()
-    for module, name in ((few_queries, "_few"), (next_words, "_best"), (next_words, "_groups"),
+    for module, name in ((few_queries, "_few"), (path_step, "_path"), (next_words, "_groups"),
                          (back_track, "_back"), (beam_step, "_choose"), (beam_step, "_reorder")):  # fmt: skip
         kernel = getattr(module, name)
 
@@ -68,7 +68,7 @@ def test_search_of_a_transformer(position: str, monkeypatch: pytest.MonkeyPatch)
         fixed = fixed_beam_search(model, model.init_state(memory), beams=3, min_steps=3, **options)
         paths = greedy(model, model.init_state(memory), min_steps=2, **options)
         again = fixed_greedy(model, model.init_state(memory), min_steps=2, **options)
-    assert launched == {"_few", "_best", "_groups", "_back", "_choose", "_reorder"}
+    assert launched == {"_few", "_path", "_groups", "_back", "_choose", "_reorder"}
     for ours, right in zip([one for [one] in fixed] + again, [one for [one] in plain] + paths, strict=True):
         assert ours.tokens == right.tokens
         assert ours.score == pytest.approx(right.score, abs=1e-4)

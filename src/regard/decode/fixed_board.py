@@ -75,12 +75,14 @@ class Rows:
 
     def look(self, weights: Tensor | None, sentences: int) -> None:
         """Keeps the weights [m·w k] of this step."""
-        if weights is None:
-            return
-        weights = weights.view(sentences, -1, weights.shape[-1])
-        if self.looks is None:
-            self.looks = self.trellis(weights.dtype, *weights.shape[1:])
-        self.written(self.looks, weights)
+        if weights is not None and (looks := self.looks_for(weights, sentences)) is not None:
+            self.written(looks, weights.view(sentences, *looks.shape[2:]))
+
+    def looks_for(self, weights: Tensor | None, sentences: int) -> Tensor | None:
+        """The buffer of all weights; it is made with the first ones [m·w k]."""
+        if weights is not None and self.looks is None:
+            self.looks = self.trellis(weights.dtype, len(weights) // sentences, weights.shape[-1])
+        return None if weights is None else self.looks
 
     def check(self) -> None:
         """An error if there were logits that are not numbers; waits for the device."""

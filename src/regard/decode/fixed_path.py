@@ -57,7 +57,12 @@ class PathBoard:
         rows, eos = self.rows, self.rules.eos
         now = {name: buffer[:sentences] for name, buffer in rows.now.items()}
         rows.time += 1
-        tokens, gained = self._next(logits, now["sentence"])
+        if self.chance is None and can_read_logits(logits):
+            self._advance_in_one(logits, weights, sentences)
+            return
+        open_ = self.barred(rows.log_probs(logits, len(logits)), rows.time)
+        tokens = self._chosen(open_, now["sentence"])
+        gained = open_.gather(1, tokens.unsqueeze(1)).squeeze(1)
         moved, ended, going = gained > -torch.inf, tokens == eos, ~now["done"]
         rows.written(self.path, tokens)
         rows.written(self.gains, gained.where(moved, 0.0))
@@ -84,18 +89,16 @@ class PathBoard:
             for i, (gain, steps, done) in enumerate(zip(*facts, strict=True))
         ]  # fmt: skip
 
-    def _next(self, logits: Float[Tensor, "m v"], sentence: Tensor) -> tuple[Int[Tensor, " m"], Float[Tensor, " m"]]:
-        """The token that each sentence takes, and its log-probability."""
-        rows = self.rows
-        if self.chance is None and can_read_logits(logits):
-            from regard.kernels.next_words import best_words
+    def _advance_in_one(self, logits: Float[Tensor, "m v"], weights: Tensor | None, sentences: int) -> None:
+        """The same in one kernel."""
+        from regard.kernels.path_step import path_step
 
-            found = best_words(logits, self.barred.added(logits.shape[1], rows.time))
-            rows.note(found.wrong, len(logits))
-            return found.token, found.log_prob
-        open_ = self.barred(rows.log_probs(logits, len(logits)), rows.time)
-        tokens = self._chosen(open_, sentence)
-        return tokens, open_.gather(1, tokens.unsqueeze(1)).squeeze(1)
+        rows, added = self.rows, self.barred.added(logits.shape[1], self.rows.time)
+        looks = rows.looks_for(weights, sentences)
+        path_step(
+            logits, added, rows.now, path=self.path, gains=self.gains, looks=looks, weights=weights,
+            time=rows.time, bad=rows.bad, eos=self.rules.eos,
+        )  # fmt: skip
 
     def _chosen(self, log_probs: Float[Tensor, "m v"], sentence: Tensor) -> Tensor:
         if self.chance is None or self.rules.temperature is None:

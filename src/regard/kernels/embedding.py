@@ -20,8 +20,9 @@ from regard.kernels.residual import survivors
 
 @jit
 def _forward(
-    tokens, weight, places, out, seed, site, num_rows, width, length, words, scale, lost, kept_factor, rows_per_draw,
-    has_places: tl.constexpr, has_dropout: tl.constexpr, block: tl.constexpr, padded_groups: tl.constexpr,
+    tokens, weight, places, first, out, seed, site, num_rows, width, length, words, scale, lost, kept_factor,
+    rows_per_draw, has_places: tl.constexpr, has_first: tl.constexpr, has_dropout: tl.constexpr, block: tl.constexpr,
+    padded_groups: tl.constexpr,
 ):  # fmt: skip
     """The vectors of some tokens; a number that is no word gives NaN."""
     rows = (tl.program_id(0) * block + tl.arange(0, block)).to(tl.int64)
@@ -34,7 +35,10 @@ def _forward(
     number = tl.load(weight + source, mask=inside, other=0.0).to(tl.float32) * scale
     number = tl.where(known, number, float("nan"))
     if has_places:
-        beside = (rows % length)[:, None, None] * width + at
+        place = rows % length
+        if has_first:
+            place += tl.load(first)
+        beside = place[:, None, None] * width + at
         number += tl.load(places + beside, mask=inside, other=0.0).to(tl.float32)
     if has_dropout:
         kept = kept_in_rows(seed, site, rows, groups, lost, rows_per_draw)
@@ -74,21 +78,23 @@ def fused_embedding(
     tokens: Int[Tensor, "b t"],
     *,
     scale: float = 1.0,
-    places: Float[Tensor, "t d"] | None = None,
+    places: Float[Tensor, "p d"] | None = None,
+    first: Int[Tensor, ""] | None = None,
     dropout: float = 0.0,
     padding: int | None = None,
     locked: bool = False,
 ) -> Float[Tensor, "b t d"]:
     """dropout(scale · weight[tokens] + places); the word `padding` learns nothing.
 
-    Gradients flow to the weight, also twice, and none to places. A token that is no word gives NaN. p of the dropout is
-    rounded to a multiple of 2⁻¹⁶. `locked` sets the same numbers to zero at all words of a text.
+    Texts begin at the place `first`, a number of the device that nobody checks, or at 0. Gradients flow to the weight,
+    also twice, and none to places. A token that is no word gives NaN. p of the dropout is rounded to a multiple of
+    2⁻¹⁶. `locked` sets the same numbers to zero at all words of a text.
     """
     refuse_transforms("fused_embedding")
     lost = threshold(dropout)
     seed, site = next_site(weight.device) if lost else (None, 0)
     per_draw = rows_of_a_draw((*tokens.shape, weight.shape[-1]), locked)
-    out: Tensor = _Embedding.apply(weight, tokens, places, seed, site, lost, per_draw, float(scale), padding)
+    out: Tensor = _Embedding.apply(weight, tokens, places, first, seed, site, lost, per_draw, float(scale), padding)
     return out
 
 
@@ -96,7 +102,7 @@ class _Embedding(torch.autograd.Function):
     """Saves the tokens for the backward pass, which adds their gradients up word by word."""
 
     @staticmethod
-    def forward(ctx, weight, tokens, places, seed, site, lost, rows_per_draw, scale, padding):
+    def forward(ctx, weight, tokens, places, first, seed, site, lost, rows_per_draw, scale, padding):
         weight, tokens = weight.contiguous(), tokens.contiguous()
         (words, width), rows = weight.shape, tokens.numel()
         out = weight.new_empty(*tokens.shape, width)
@@ -106,9 +112,11 @@ class _Embedding(torch.autograd.Function):
             tile = _tile(width, 2048)
             with on(weight):
                 _forward[(-(-rows // tile["block"]),)](
-                    tokens, weight, weight if places is None else places.contiguous(), out,
+                    tokens, weight, weight if places is None else places.contiguous(),
+                    tokens if first is None else first, out,
                     tokens if seed is None else seed, site, rows, width, tokens.shape[-1], words, scale, lost,
-                    kept_scale(lost), rows_per_draw, has_places=places is not None, has_dropout=lost > 0, **tile,
+                    kept_scale(lost), rows_per_draw, has_places=places is not None, has_first=first is not None,
+                    has_dropout=lost > 0, **tile,
                 )  # fmt: skip
         return out
 
@@ -121,11 +129,11 @@ class _Embedding(torch.autograd.Function):
             noise = scale * survivors(shape, seed, site, lost, rows_per_draw) if lost else scale
             given = (grad * noise).to(dtype)
             ignored = -1 if padding is None else padding
-            return torch.ops.aten.embedding_dense_backward(given, tokens, words, ignored, False), *(None,) * 8
+            return torch.ops.aten.embedding_dense_backward(given, tokens, words, ignored, False), *(None,) * 9
         grad = grad.contiguous()
         gradient = torch.empty(words, width, dtype=dtype, device=grad.device)
         if not grad.numel():
-            return gradient.zero_(), *(None,) * 8
+            return gradient.zero_(), *(None,) * 9
         kind = torch.int16 if words < 2**15 else torch.int32
         ordered, order = torch.sort(tokens.flatten().to(kind), stable=True)
         bounds = torch.searchsorted(ordered, torch.arange(words + 1, dtype=kind, device=grad.device), out_int32=True)
@@ -136,7 +144,7 @@ class _Embedding(torch.autograd.Function):
                     kept_scale(lost), rows_per_draw, -1 if padding is None else padding, has_dropout=lost > 0,
                     **_tile(width, 8192),
                 )  # fmt: skip
-        return gradient, *(None,) * 8
+        return gradient, *(None,) * 9
 
 
 def _tile(width: int, numbers: int) -> dict[str, int]:

@@ -1,29 +1,20 @@
 # mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False, disallow-untyped-calls=False
 # mypy: disallow-untyped-decorators=False, implicit-reexport=True
-"""What a search asks of the logits of a step, in one pass over them: log-probabilities of all words are never written.
+"""What a search over beams asks of the logits of a step, in one pass: log-probabilities of all words are never written.
 
-`best_words` gives the best word of each row and its log-probability, for a greedy search. `group_bests` gives the
-logarithm of the sum of exponentials and the best logit of each group of neighbouring words: the best m words of a row
-are in those m groups whose best ones are best.
+`group_bests` gives the logarithm of the sum of exponentials and the best logit of each group of neighbouring words: the
+best m words of a row are in those m groups whose best ones are best.
 """
 
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from regard.kernels.launch import contiguous_rows, jit, on, power_of_two, tl
 
 BLOCK = 1024  # words at a time
-
-
-class BestWords(NamedTuple):
-    """The best word of each row of logits."""
-
-    token: Int[Tensor, " n"]
-    log_prob: Float[Tensor, " n"]  # −∞ where no word is possible
-    wrong: Bool[Tensor, " n"]  # whether there was NaN or +∞
 
 
 class GroupBests(NamedTuple):
@@ -35,34 +26,11 @@ class GroupBests(NamedTuple):
 
 
 @jit
-def _added_up(words, highest, total):
+def added_up(words, highest, total):
     """The largest logit so far, and the sum of exponentials relative to it."""
     higher = tl.maximum(highest, tl.max(words, 0))
     base = tl.where(higher == -float("inf"), 0.0, higher)
     return higher, total * tl.exp(highest - base) + tl.sum(tl.exp(words - base), 0)
-
-
-@jit
-def _best(
-    logits, added, token, log_prob, wrong, stride, size, has_added: tl.constexpr, block: tl.constexpr
-):  # fmt: skip
-    row = tl.program_id(0).to(tl.int64)
-    highest, total = tl.full([], -float("inf"), tl.float32), tl.full([], 0.0, tl.float32)
-    best, place = tl.full([], -float("inf"), tl.float32), tl.full([], 0, tl.int32)
-    for start in range(0, size, block):
-        columns = start + tl.arange(0, block)
-        words = tl.load(logits + row * stride + columns, mask=columns < size, other=-float("inf")).to(tl.float32)
-        highest, total = _added_up(words, highest, total)
-        if has_added:
-            words += tl.load(added + columns, mask=columns < size, other=0.0)
-        here = tl.max(words, 0)
-        place = tl.where(here > best, start + tl.argmax(words, 0), place)
-        best = tl.maximum(best, here)
-    base = tl.where(highest == -float("inf"), 0.0, highest)
-    gained = tl.where(best == -float("inf"), best, (best - base) - tl.log(tl.where(total == 0.0, 1.0, total)))
-    tl.store(token + row, place.to(tl.int64))
-    tl.store(log_prob + row, gained)
-    tl.store(wrong + row, (total != total).to(tl.int8))
 
 
 @jit
@@ -75,7 +43,7 @@ def _groups(
     for start in range(0, size, block):
         columns = start + tl.arange(0, block)
         words = tl.load(logits + row * stride + columns, mask=columns < size, other=-float("inf")).to(tl.float32)
-        highest, total = _added_up(words, highest, total)
+        highest, total = added_up(words, highest, total)
         if has_added:
             words += tl.load(added + columns, mask=columns < size, other=0.0)
         number = start // width + tl.arange(0, block // width)
@@ -84,25 +52,6 @@ def _groups(
     base = tl.where(highest == -float("inf"), 0.0, highest)
     tl.store(log_sum + row, base + tl.log(tl.where(total == 0.0, 1.0, total)))
     tl.store(wrong + row, (total != total).to(tl.int8))
-
-
-def best_words(logits: Float[Tensor, "n v"], added: Float[Tensor, " v"] | None = None) -> BestWords:
-    """The best word of each row, of equal ones the first, where `added` (0 or −∞) bars some.
-
-    See `limits.can_read_logits`.
-    """
-    logits, size = contiguous_rows(logits), logits.shape[1]
-    found = BestWords(
-        logits.new_empty(len(logits), dtype=torch.long),
-        logits.new_empty(len(logits), dtype=torch.float32),
-        logits.new_empty(len(logits), dtype=torch.bool),
-    )
-    with on(logits):
-        _best[(len(logits),)](
-            logits, logits if added is None else added, *found[:2], found.wrong.view(torch.int8),
-            logits.stride(0), size, has_added=added is not None, block=min(BLOCK, power_of_two(size, 16)), num_warps=4,
-        )  # fmt: skip
-    return found
 
 
 def group_bests(logits: Float[Tensor, "n v"], width: int, added: Float[Tensor, " v"] | None = None) -> GroupBests:

@@ -51,7 +51,9 @@ def _all_bounds(bounds, item, items, parts, padded_features, at, real, block_par
 
 
 @jit
-def _choice(bounds_q, bounds_k, item, items, parts_q, parts_k, features, padded_features, at, block_parts: tl.constexpr):
+def _choice(
+    bounds_q, bounds_k, item, items, parts_q, parts_k, features, padded_features, at, block_parts: tl.constexpr
+):
     """L of each feature, and M of the item; M is 0 where it would be too large."""
     real = at < features
     low_q, high_q = _all_bounds(bounds_q, item, items, parts_q, padded_features, at, real, block_parts)
@@ -71,7 +73,7 @@ def _choice(bounds_q, bounds_k, item, items, parts_q, parts_k, features, padded_
 
 @jit
 def _bounds(
-    rows_of, bounds, lengths, stride_n, stride_row, num_rows, features, padded_features, parts, items,
+    rows_of, ends, lengths, stride_n, stride_row, num_rows, features, padded_features, parts, items,
     has_lengths: tl.constexpr, block: tl.constexpr, block_features: tl.constexpr,
 ):  # fmt: skip
     """The lowest and the highest number of each feature in one part of the rows of an item."""
@@ -91,8 +93,8 @@ def _bounds(
         highest = tl.maximum(highest, tl.where(here, x, -float("inf")))
     place = (item * parts + part) * padded_features + at
     inside = at < padded_features
-    tl.store(bounds + place, tl.min(lowest, 0), mask=inside)
-    tl.store(bounds + items * parts * padded_features + place, tl.max(highest, 0), mask=inside)
+    tl.store(ends + place, tl.min(lowest, 0), mask=inside)
+    tl.store(ends + items * parts * padded_features + place, tl.max(highest, 0), mask=inside)
 
 
 @jit
@@ -111,9 +113,8 @@ def _terms(
         bounds_q, bounds_k, item, items, parts_q, parts_k, features, padded_features, at, block_parts
     )
     count = tl.where(count <= most, count, 0)
-    if is_query:
-        if tile == 0:
-            tl.store(counts + item, count)
+    if is_query & (tile == 0):
+        tl.store(counts + item, count)
     weight = tl.load(v + at, mask=at < features, other=0.0).to(tl.float32)
     largest = tl.max(tl.abs(weight), 0)
     weight = weight / tl.where(largest > 0.0, largest, 1.0)
@@ -142,7 +143,7 @@ def _terms(
 
 @jit
 def _multiply(
-    terms_q, terms_k, counts, facts, scores, lengths, num_queries, num_keys, width, step, shift, before, after,
+    terms_q, terms_k, counts, facts, scores, lengths, num_queries, num_keys, width, step_m, shift, before, after,
     padded_q, padded_k, tiles_q, tiles_k,
     has_lengths: tl.constexpr, block_q: tl.constexpr, block_k: tl.constexpr, block: tl.constexpr,
     neighbours: tl.constexpr,
@@ -168,7 +169,7 @@ def _multiply(
         there = item * num_keys + tl.minimum(columns, num_keys - 1)
         across = terms_k + there[None, :] * width + at[:, None]
         total = tl.zeros([block_q, block_k], tl.float32)
-        for _ in range(0, count * step, block):
+        for _ in range(0, count * step_m, block):
             left, right = tl.load(up), tl.load(across)
             if INTERPRETED:
                 total += tl.dot(left.to(tl.float32), right.to(tl.float32))

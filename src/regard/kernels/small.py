@@ -82,9 +82,16 @@ def residual(
 
 
 def embedding(
-    table: nn.Module, tokens: Tensor, *, scale: float, places: Tensor | None, dropout: float, locked: bool = False
+    table: nn.Module,
+    tokens: Tensor,
+    *,
+    scale: float,
+    places: Tensor | None,
+    first: Tensor | None = None,
+    dropout: float,
+    locked: bool = False,
 ) -> Tensor | None:
-    """dropout(scale · table(tokens) + places) in one kernel; None where it does not serve."""
+    """dropout(scale · table(tokens) + places) from `first` on, in one kernel; None where it does not serve."""
     if not isinstance(table, nn.Embedding) or not is_bare(table, nn.Embedding) or dropout >= 1.0:
         return None
     if table.max_norm is not None or table.sparse or table.scale_grad_by_freq or table.embedding_dim > WIDEST_ROW:
@@ -97,7 +104,9 @@ def embedding(
     from regard.kernels.embedding import fused_embedding
 
     padding = table.padding_idx
-    return fused_embedding(weight, tokens, scale=scale, places=places, dropout=dropout, padding=padding, locked=locked)
+    return fused_embedding(
+        weight, tokens, scale=scale, places=places, first=first, dropout=dropout, padding=padding, locked=locked
+    )
 
 
 def normed(x: Tensor, norm: nn.Module) -> Tensor:

@@ -170,7 +170,9 @@ class Transformer(Translator):
 
         A trace has all layers and heads.
         """
-        x = self._embed(self.target, tokens.unsqueeze(1), state.caches[0].length)
+        first = state.caches[0]
+        room = 0 if first.keys is None else first.keys.shape[2]
+        x = self._embed(self.target, tokens.unsqueeze(1), first.length, room=room)
         memories, allowed, history = state.memories.value, state.allowed.value, self._has_history()
         if history and len(allowed) < len(x):  # every prefix has looked elsewhere: a row of the memory for each
             rows = torch.arange(len(allowed), device=x.device).repeat_interleave(len(x) // len(allowed))
@@ -230,25 +232,34 @@ class Transformer(Translator):
         """Those of one head, or the mean of all."""
         return weights.mean(1) if self.best_head is None else weights[:, self.best_head[1]]
 
-    def _embed(self, table: nn.Embedding, tokens: Int[Tensor, "b t"], offset: int | Tensor) -> Float[Tensor, "b t d"]:
-        from_start = type(offset) is int and offset == 0
-        made = self._embed_in_one(table, tokens) if from_start and serves("embedding", table.weight) else None
-        if made is not None:
-            return made
+    def _embed(
+        self, table: nn.Embedding, tokens: Int[Tensor, "b t"], offset: int | Tensor, *, room: int = 0
+    ) -> Float[Tensor, "b t d"]:
+        """Words with their places from `offset` on; one that is a number of the device is below `room`."""
+        if serves("embedding", table.weight):
+            made = None
+            if isinstance(offset, Tensor):
+                made = self._embed_in_one(table, tokens, room, offset) if not offset.ndim and room else None
+            elif offset == 0:
+                made = self._embed_in_one(table, tokens, tokens.shape[1], None)
+            if made is not None:
+                return made
         words = table(tokens) * math.sqrt(self.config.dim)  # 3.4
         placed: Tensor = self.dropout(words if self.place is None else self.place(words, offset=offset))
         return placed
 
-    def _embed_in_one(self, table: nn.Embedding, tokens: Int[Tensor, "b t"]) -> Float[Tensor, "b t d"] | None:
-        """The same by one kernel, for texts from their start; None where positions or layers are others."""
+    def _embed_in_one(
+        self, table: nn.Embedding, tokens: Int[Tensor, "b t"], room: int, first: Tensor | None
+    ) -> Float[Tensor, "b t d"] | None:
+        """The same by one kernel, from `first` or from the start; None where positions or layers are others."""
         place, weight = self.place, table.weight
         if not self.dropout.is_unwatched() or not (place is None or is_bare(place, Sinusoidal)):
             return None
         places = None
         if isinstance(place, Sinusoidal):
-            places = place.table(tokens.shape[1], weight.dtype, weight.device)
+            places = place.table(room, weight.dtype, weight.device)
         scale, chance, locked = math.sqrt(self.config.dim), self.dropout.chance(), self.dropout.locked
-        return small.embedding(table, tokens, scale=scale, places=places, dropout=chance, locked=locked)
+        return small.embedding(table, tokens, scale=scale, places=places, first=first, dropout=chance, locked=locked)
 
     def _inner(self) -> Attention:
         score, align = self.config.score, self.config.align
