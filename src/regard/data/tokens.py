@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
+from itertools import chain
 from math import ceil, isqrt
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -88,6 +89,28 @@ class TokenBatch:
 
     def __len__(self) -> int:
         return len(self.indices)
+
+
+class SourceBatch(NamedTuple):
+    """Source sentences side by side, each with its <eos>, padded with <pad>: what a search reads."""
+
+    source: Int[Tensor, "b k"]
+    source_lengths: Int[Tensor, " b"]
+    indices: list[int]  # which pair of the data each row is
+
+
+def source_batch(pairs: Sequence[Pair], indices: list[int], *, length: int) -> SourceBatch:
+    """The sources of these pairs in rows of one length.
+
+    >>> source_batch([([5, 6], [7]), ([], [])], [1, 0], length=4).source.tolist()
+    [[2, 0, 0, 0], [5, 6, 2, 0]]
+    """
+    sentences = [pairs[index][0] for index in indices]
+    counts = np.fromiter(map(len, sentences), np.int64, len(sentences))
+    ids = np.full((len(sentences), length), PAD, np.int64)
+    ids[np.arange(length) < counts[:, None]] = np.fromiter(chain.from_iterable(sentences), np.int64, counts.sum())
+    ids[np.arange(len(sentences)), counts] = EOS
+    return SourceBatch(torch.from_numpy(ids), torch.from_numpy(counts + 1), indices)
 
 
 def collate(pairs: Iterable[Pair], *, source_eos: bool = True) -> TokenBatch:

@@ -1,5 +1,6 @@
 """Greedy search and sampling over fixed shapes: one path for each sentence, all of it on the device."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -7,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.decode.fixed_board import Barred, Rows
-from regard.decode.hypothesis import Hypothesis
+from regard.decode.hypothesis import Hypothesis, many
 from regard.decode.sample import truncate
 from regard.kernels.limits import can_read_logits
 
@@ -76,18 +77,17 @@ class PathBoard:
         """One hypothesis for each sentence, after `ran` steps; waits for the device."""
         self.rows.check()
         lengths = self.rows.found["length"][:batch]
-        steps = torch.arange(1, ran + 1, device=lengths.device).unsqueeze(1)
-        gains = self.gains[1 : ran + 1, :batch].double() * (steps <= lengths)
-        facts = torch.stack([gains.sum(0), lengths.double(), self.rows.found["finished"][:batch].double()]).tolist()
+        taken = torch.arange(1, ran + 1, device=lengths.device).unsqueeze(1) <= lengths
+        gains = self.gains[1 : ran + 1, :batch].double() * taken
+        gained = gains.sum(0).tolist()
+        steps, finished = lengths.tolist(), self.rows.found["finished"][:batch].tolist()
         words = self.path[1 : ran + 1, :batch].T.tolist()
-        weights: list[Tensor] | None = None
+        weights: Sequence[Tensor | None] = [None] * batch
         if self.rows.looks is not None:
             weights = by_sentence(self.rows.looks[1 : ran + 1, :batch, 0].transpose(0, 1), lengths)
-        return [
-            [Hypothesis(words[i][: int(steps) - int(done)], log_prob=gain, score=gain,
-                        weights=None if weights is None else weights[i], finished=bool(done))]
-            for i, (gain, steps, done) in enumerate(zip(*facts, strict=True))
-        ]  # fmt: skip
+        tokens = [line[: count - done] for line, count, done in zip(words, steps, finished, strict=True)]
+        found = many(tokens, gained, gained, weights, finished)
+        return [[one] for one in found]
 
     def _advance_in_one(self, logits: Float[Tensor, "m v"], weights: Tensor | None, sentences: int) -> None:
         """The same in one kernel."""

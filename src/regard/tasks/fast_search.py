@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from regard.attention.tracing import is_tracing
 from regard.base import ConfigError
-from regard.data import BOS, EOS, Pair, TokenBatch, collate, evaluation_batches
+from regard.data import BOS, EOS, Pair, TokenBatch, evaluation_batches
+from regard.data.tokens import SourceBatch, source_batch
 from regard.decode import Hypothesis
 from regard.decode.beam import Rules
 from regard.decode.captured import Captured
@@ -162,7 +163,7 @@ class FastSearch:
 
     def batches(
         self, pairs: Sequence[Pair], rules: PathRules | Rules, *, max_tokens: int, ratio: float
-    ) -> list[TokenBatch]:
+    ) -> Sequence[TokenBatch | SourceBatch]:
         """The pairs sorted by length: on a GPU as many at once as memory allows, of one of a few lengths."""
         if self.device.type != "cuda":
             return evaluation_batches(pairs, max_tokens=max_tokens)
@@ -172,9 +173,7 @@ class FastSearch:
             keys = padded_length(len(pairs[order[-1]][0]) + 1)
             size = FEW if len(order) <= FEW else self._size(keys, rules, int(ratio * keys) + 10)
             part, order = order[-size:], order[:-size]
-            batch = collate([pairs[number] for number in part]).fitted(rows=1, multiple=keys)
-            batch.indices[:] = part
-            chosen.append(batch)
+            chosen.append(source_batch(pairs, part, length=keys))
         return chosen[::-1]
 
     def _size(self, keys: int, rules: PathRules | Rules, longest: int) -> int:

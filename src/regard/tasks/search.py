@@ -26,6 +26,7 @@ from regard.data import (
     detokenize,
     evaluation_batches,
 )
+from regard.data.tokens import SourceBatch
 from regard.decode import Hypothesis, beam_search, consensus, greedy, sample
 from regard.decode.consensus import Sharpness
 from regard.decode.hypothesis import Beams, CoveragePenalty, LengthPenalty
@@ -199,7 +200,7 @@ def search_signature(how: Search) -> str:
     return f"search:{','.join(parts)}"
 
 
-def _batches(pairs: list[Pair], how: Search, fast: FastSearch | None) -> list[TokenBatch]:
+def _batches(pairs: list[Pair], how: Search, fast: FastSearch | None) -> Sequence[TokenBatch | SourceBatch]:
     places = max(1, how.batch_tokens // how.beams)
     if fast is None:
         return evaluation_batches(pairs, max_tokens=places)
@@ -213,7 +214,7 @@ def _shortest_state(model: Any) -> Any:
 
 
 def _hypotheses_fast(
-    fast: FastSearch, batch: TokenBatch, how: Search, generator: torch.Generator | None
+    fast: FastSearch, batch: TokenBatch | SourceBatch, how: Search, generator: torch.Generator | None
 ) -> list[list[Hypothesis]]:
     mask = torch.arange(batch.source.shape[1]) < batch.source_lengths.unsqueeze(1)
     return fast.find_texts(
