@@ -35,7 +35,8 @@ from regard.kernels.unit import unit_rows
 from regard.score import Cosine, Dot, General, ScaledDot
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")  # without a GPU, only `--check`
-ADDITIVE = [(8, 8, 1024, 64), (4, 8, 4096, 64), (32, 1, 512, 128)]
+ADDITIVE = [(8, 8, 1024, 64, torch.float32), (4, 8, 4096, 64, torch.float32), (32, 1, 512, 128, torch.float32),
+            (8, 8, 1024, 64, torch.bfloat16), (4, 8, 4096, 64, torch.bfloat16)]  # fmt: skip
 GATE: list[tuple[int, int, int, int, float, float, torch.dtype]] = [  # items, queries, keys, width, scales of inputs, v
     (2, 200, 200, 64, 1, 1, torch.float32),
     (2, 200, 200, 64, 1, 8, torch.float32),
@@ -45,6 +46,11 @@ GATE: list[tuple[int, int, int, int, float, float, torch.dtype]] = [  # items, q
     (40, 1, 77, 64, 1, 1, torch.float32),
     (40, 1, 77, 33, 30, 1, torch.float32),
     (2, 129, 129, 128, 1, 1, torch.bfloat16),
+    (3, 900, 1000, 64, 1, 1, torch.bfloat16),
+    (3, 1000, 1000, 64, 0.3, 1, torch.bfloat16),
+    (3, 1000, 1000, 64, 1, 4, torch.bfloat16),
+    (2, 1000, 1100, 100, 2, 1, torch.bfloat16),
+    (3, 1000, 1000, 64, 30, 1, torch.bfloat16),
     (2, 64, 64, 256, 30, 1, torch.float16),
 ]
 SMALL: list[tuple[int, int, int, int, float, float, torch.dtype]] = [
@@ -204,12 +210,14 @@ def gate_part(draws: int = 4) -> None:
     gate_rows()
 
 
-def gate_size(ways: dict[str, Callable[..., Tensor]], length: int, width: int) -> set[str]:
+def gate_size(
+    ways: dict[str, Callable[..., Tensor]], length: int, width: int, dtype: torch.dtype = torch.float32
+) -> set[str]:
     """One item at the length and width that are timed: all ways against float64, beside plain PyTorch.
 
     The names of those that are refused are returned.
     """
-    given = inputs(1, length, width)
+    given = inputs(1, length, width, dtype)
     outer = torch.randn_like(given[2])
     exact = results_of(eager, in_double(given), outer)
     found = {name: results_of(call, given, outer) for name, call in ways.items()}
@@ -222,17 +230,17 @@ def gate_size(ways: dict[str, Callable[..., Tensor]], length: int, width: int) -
 def additive_part() -> None:
     if not passed(gate_additive):
         return
-    for batch, heads, length, width in ADDITIVE:
+    for batch, heads, length, width, dtype in ADDITIVE:
         torch._dynamo.reset()
         compiled = torch.compile(eager, dynamic=False)
-        refused = gate_size({"compiled": compiled, "triton": ours}, min(length, 1024), width)
-        n = batch * heads
-        given = inputs(n, length, width)
+        refused = gate_size({"compiled": compiled, "triton": ours}, min(length, 1024), width, dtype)
+        n, kind = batch * heads, "" if dtype == torch.float32 else f" {str(dtype).removeprefix('torch.')}"
+        given = inputs(n, length, width, dtype)
         outer = torch.randn_like(given[2])
         bare = [part.detach() for part in given]
         rows: dict[str, dict[str, float]] = {}
         for name, call in (("reference", eager), ("compiled", compiled), ("triton", ours)):
-            if name in refused or (name == "reference" and n * length**2 * width * 4 > 40e9):
+            if name in refused or (name == "reference" and n * length**2 * width * dtype.itemsize > 40e9):
                 continue
             rows[name] = {}
             works = {"forward": partial(call, *bare), "both": run_both(call, given, outer)}
@@ -248,14 +256,14 @@ def additive_part() -> None:
         pairs = n * length**2 * width
         for name, times in rows.items():
             rate = pairs / times.get("forward_device", times["forward"]) / 1e9
-            print(f"additive {batch, heads, length, width}, {name}: {rate:.2f} T/s")
+            print(f"additive {batch, heads, length, width}{kind}, {name}: {rate:.2f} T/s")
             for what in works:
                 if what in times:
                     against = rows.get("compiled", {}).get(what, math.nan) / times[what]
                     print(f"  {what}: {times[what]:.3f} ms, {times[what + '_gib']:.2f} GiB, {against:.2f} × compiled")
                 bare, peer = (rows.get(each, {}).get(f"{what}_device", math.nan) for each in (name, "compiled"))
                 print(f"  {what}, as a graph: {bare:.3f} ms, {peer / bare:.2f} × compiled")
-            keep("additive", f"{batch}x{heads}x{length}x{width}", name, **times, rate=rate)
+            keep("additive", f"{batch}x{heads}x{length}x{width}{kind}", name, **times, rate=rate)
 
 
 def eager_with_weights(query: Tensor, keys: Tensor, values: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
@@ -288,7 +296,7 @@ def gate_penalty(ways: dict[str, Callable[..., tuple[Tensor, Tensor]]], length: 
 
 def penalty_part() -> None:
     """A loss of context and weights: plain PyTorch and torch.compile beside one fused pass that has both."""
-    for batch, heads, length, width in ADDITIVE:
+    for batch, heads, length, width, _ in [size for size in ADDITIVE if size[-1] == torch.float32]:
         torch._dynamo.reset()
         compiled = torch.compile(eager_with_weights, dynamic=False)
         ways = {"compiled": compiled, "triton": fused_additive_with_weights}

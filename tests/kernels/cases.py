@@ -243,6 +243,22 @@ def test_series_scores(series: list[Tensor]) -> None:
     assert counts[0] < counts[2] < counts[4] <= 24
 
 
+@pytest.mark.parametrize("splits", [1, pytest.param(6, marks=pytest.mark.slow)])
+def test_series_gradients_of_items_of_any_size(
+    splits: int, series: list[Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An item that needs too many terms takes the other kernels, and the others are not disturbed."""
+    from regard.kernels import series_gradients
+
+    monkeypatch.setattr(series_gradients, "PROGRAMS", 3 * splits)
+    torch.manual_seed(0)
+    query, keys, values, v = inputs(3, 17, 21, 10, 5, dtype=torch.bfloat16)
+    sizes = torch.tensor([0.3, 12.0, 1.5], device=DEVICE)[:, None, None]
+    query, keys = query * sizes.bfloat16(), keys * sizes.bfloat16()
+    check([query, keys, values, v / 2], of_scores=1e-2, lengths=torch.tensor([21, 15, 9], device=DEVICE))
+    assert [[count > 0 for count in counts.tolist()] for counts in series] == [[True, False, True]]
+
+
 def test_series_of_what_is_not_finite(series: list[Tensor]) -> None:
     """Padding may hold anything; an infinite query attends as tanh says; what is undefined stays in its own row."""
     torch.manual_seed(0)

@@ -22,6 +22,7 @@ from regard.kernels import (
     path_step,
     residual,
     series,
+    series_gradients,
     short,
     single_query,
     tile_weights,
@@ -32,7 +33,8 @@ from regard.kernels import (
 
 FLAGS = {"has_lengths": True, "has_window": True, "has_allowed": True, "has_dropout": True}
 TILE = {"block_q": 16, "block_k": 32}  # small ones, for time
-WALK = {"has_lengths": True, "block_own": 16, "block_walk": 32, "block_features": 32, "stages": 3}
+OF_ROWS = {"has_lengths": True, "block_own": 16, "block_walk": 32, "block_features": 32, "stages": 3}
+WALK = OF_ROWS | {"has_counts": True}
 ROW = {"block": 16, "padded_features": 32, "padded_depth": 16, "is_dot": False, "unit": 8}
 FORTH, BACK = ROW | {"with_scores": False}, ROW | {"is_step": False, "has_grad_weights": False}
 ROWS = {
@@ -99,8 +101,15 @@ KERNELS: dict[str, tuple[Any, dict[str, Any]]] = {
         },
     ),
     "series, bounds": (series._bounds, {"has_lengths": True, "block": 16, "block_features": 32}),
-    "series, terms": (series._terms, {"is_query": True, "block": 16, "block_features": 32, "block_parts": 4}),
+    "series, terms": (
+        series._terms,
+        {"has_lengths": True, "is_query": True, "weighs": True, "block": 16, "block_features": 32, "block_parts": 4},
+    ),
     "series": (series._multiply, {"has_lengths": True, "block": 32, "neighbours": 8, **TILE}),
+    "series, gradients": (
+        series_gradients._walk,
+        {**OF_ROWS, "own_keys": True, "with_v": False, "block_parts": 4},
+    ),
     "mix": (tiled._mix, {**FLAGS, **TILE, "padded_depth": 16}),
     "pairs": (gradients._pairs, {**FLAGS, **TILE}),
     "means": (gradients._means, {**FLAGS, **TILE, "block_depth": 64, "has_grad_weights": False}),
@@ -155,7 +164,7 @@ CALLERS = re.compile(  # tensors in the dtype of the caller; all others are floa
 NUMBERS = re.compile(
     r"(stride|step|num|tiles|first|padded)_\w+|tiles|features|own_features|groups|depth|before|after|shift|behind|ahead"
     r"|splits|items|width|several|heads|block|lift|slots|reach|ignore|site|lost|rows_per_draw|size|words|length|padding"
-    r"|stride|most|eos|sentences|parts|parts_q|parts_k"
+    r"|stride|most|term_rows|eos|sentences|parts|parts_q|parts_k"
 )
 KNOWN = (
     dict.fromkeys(
@@ -180,6 +189,7 @@ KNOWN = (
     )
     | dict.fromkeys(("allowed", "done", "finished", "bad"), "*u8")
     | dict.fromkeys(("terms", "terms_q", "terms_k"), "*fp16")
+    | dict.fromkeys(("narrow_grads", "sines_of"), "*bf16")
     | {"counts": "*i32"}
 )
 KNOWN |= dict.fromkeys(

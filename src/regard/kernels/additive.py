@@ -45,9 +45,10 @@ def fused_additive(
     position, with `window=(before, after)` only keys that near; and keys where `allowed` is True. With more keys than
     queries, the queries are the last ones. A query that sees no key has the context 0 and the sum log 0 = −∞.
 
-    float32, bfloat16 and float16, widths to 256, and to 2048 for one query; float32 inside. The sum is float32 and has
-    no gradient: exp(e_ij − log_sum_i) are the weights. `dropout` acts on the weights, with noise from `seed` or else
-    from torch's generator. All results repeat bit by bit.
+    float32, bfloat16 and float16, widths to 256, and to 2048 for one query; float32 inside, but for many queries and
+    keys of bfloat16, which are as exact as plain PyTorch in bfloat16 (series.py). The sum is float32 and has no
+    gradient: exp(e_ij − log_sum_i) are the weights. `dropout` acts on the weights, with noise from `seed` or else from
+    torch's generator. All results repeat bit by bit.
     """
     context, log_sum, _ = _run(
         "fused_additive", query, keys, values, v, with_weights=False,

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regard.kernels import series, series_gradients
 from regard.kernels.arithmetic import dot, precise_exp, reciprocal, signed_falling, signed_tanh, within
 from regard.kernels.dropout import kept
 from regard.kernels.launch import INTERPRETED, contiguous_rows, jit, on, power_of_two, tl
@@ -130,14 +131,17 @@ def _means(
 
 @jit
 def _pairs(
-    scores, log_sum, means, grad_scores, turned, weighted, lengths, allowed, seed,
+    scores, log_sum, means, grad_weights, grad_scores, turned, weighted, lengths, allowed, seed,
     stride_an, stride_a, stride_sn,
     num_queries, num_keys, shift, first_item, first_row, before, after, dropout, step_item, step_row,
     tiles_q, tiles_k, splits, items,
     has_lengths: tl.constexpr, has_window: tl.constexpr, has_allowed: tl.constexpr, has_dropout: tl.constexpr,
     block_q: tl.constexpr, block_k: tl.constexpr,
 ):  # fmt: skip
-    """One tile of the gradients of the scores, also turned round, and of the weights after dropout."""
+    """One tile of the gradients of the scores, also turned round, and of the weights after dropout.
+
+    `grad_weights` of float32 and `grad_scores` may be the same tensor.
+    """
     number = tl.program_id(0)
     column, tile, item = number % tiles_k, number // tiles_k % tiles_q, (number // tiles_k // tiles_q).to(tl.int64)
     rows, columns = tile * block_q + tl.arange(0, block_q), column * block_k + tl.arange(0, block_k)
@@ -151,7 +155,7 @@ def _pairs(
     )  # fmt: skip
     padded_q, padded_k = tiles_q * block_q, tiles_k * block_k
     place = item * padded_q * padded_k + rows[:, None] * padded_k + columns[None, :]
-    grads = tl.load(grad_scores + place, mask=seen, other=0.0)
+    grads = tl.load(grad_weights + place, mask=seen, other=0.0)
     mean, total = tl.zeros([block_q], tl.float32), tl.zeros([block_q], tl.float32)
     for split in range(splits):
         mean += tl.load(means + (split * items + item) * padded_q + rows)
@@ -162,17 +166,20 @@ def _pairs(
     if has_dropout:
         keep = kept(seed, item + first_item, rows + first_row, columns, dropout)
         weights = tl.where(keep, weights / (1.0 - dropout), 0.0)
-    tl.store(grad_scores + place, grads)
+    tl.store(grad_scores + place, grads.to(grad_scores.dtype.element_ty))
     tl.store(weighted + place, weights.to(weighted.dtype.element_ty))
-    tl.store(turned + item * padded_q * padded_k + rows[:, None] + columns[None, :] * padded_q, grads)
+    tl.store(
+        turned + item * padded_q * padded_k + rows[:, None] + columns[None, :] * padded_q,
+        grads.to(turned.dtype.element_ty),
+    )
 
 
 @jit
 def _sums(
     grad_scores, raw_own, raw_walk, v, own, falling_walk, rising_walk, own_peaks, walk_peaks, grad_own, grad_v, lengths,
-    stride_on, stride_o, stride_wn, stride_w, num_own, num_walk, features, own_features, shift, behind, ahead,
+    counts, stride_on, stride_o, stride_wn, stride_w, num_own, num_walk, features, own_features, shift, behind, ahead,
     tiles_own, tiles_walk, tiles_features, splits, items,
-    has_lengths: tl.constexpr, own_keys: tl.constexpr, with_v: tl.constexpr,
+    has_lengths: tl.constexpr, has_counts: tl.constexpr, own_keys: tl.constexpr, with_v: tl.constexpr,
     block_own: tl.constexpr, block_walk: tl.constexpr, block_features: tl.constexpr, stages: tl.constexpr,
 ):  # fmt: skip
     """A tile [rows, features] of Σ_j g_ij (1 − tanh²) v, along all j or one part of them; and Σ_ij g_ij tanh."""
@@ -187,6 +194,8 @@ def _sums(
     if has_lengths:
         length = tl.load(lengths + item).to(tl.int32)
         end = tl.where(tile * block_own < length, end, 0) if own_keys else tl.minimum(end, length)
+    if has_counts:
+        end = tl.where(tl.load(counts + item) > 0, 0, end)  # the item has its gradients
     first = tl.maximum(first, split * tiles_walk // splits)
     end = tl.minimum(tl.cdiv(end, block_walk), (split + 1) * tiles_walk // splits)
     grad_scores += item * tiles_own * block_own * padded_walk
@@ -229,7 +238,7 @@ def _sums(
             inverse = 1.0 / tl.where(e > 0.0, e, 1.0)
             for step in range(block * block_walk, tl.minimum(block * block_walk + block_walk, num_walk)):
                 other = tl.load(raw_walk + step * stride_w + at, mask=at < features, other=0.0).to(tl.float32)
-                g = tl.load(grad_scores + rows * padded_walk + step)
+                g = tl.load(grad_scores + rows * padded_walk + step).to(tl.float32)
                 r = signed_falling(mine + other[None, :])
                 total += g[:, None] * ((tl.abs(r) - r * r) * inverse)
                 if with_v:
@@ -312,8 +321,11 @@ def _backward_chunk(
         scores, _ = score_tiles(query, keys, v, rules, shift, tiles, for_gradients=True)
     mine, theirs = _raised(query, tiles), _raised(keys, tiles)
     rows, columns = mine.tiles * tiles.own, theirs.tiles * tiles.own
-    grad_scores = torch.empty(n, rows, columns, dtype=torch.float32, device=query.device)
-    turned = torch.empty(n, columns, rows, dtype=torch.float32, device=query.device)
+    narrow = series.pays(query, keys)  # products of matrices take gradients of scores in bfloat16
+    kind = torch.bfloat16 if narrow else torch.float32
+    all_grads = torch.empty(n, rows, columns, dtype=torch.float32, device=query.device)
+    grad_scores = all_grads.new_empty(n, rows, columns, dtype=kind) if narrow else all_grads
+    turned = all_grads.new_empty(n, columns, rows, dtype=kind)
     weighted = values.new_empty(n, rows, columns)
     splits = max(1, min(columns // tiles.mean_keys, tiles.programs // (n * rows // tiles.mean_queries)))
     means = torch.empty(2, splits, n, rows, dtype=torch.float32, device=query.device)
@@ -326,21 +338,26 @@ def _backward_chunk(
     masked, outer = pointers(rules, query), scores if grad_weights is None else grad_weights
     with on(query):
         _means[(mean_tiles[0] * splits * n,)](
-            scores, values, log_sum, grad, outer, grad_scores, means, *masked, *values.stride()[:2], grad.stride(0), d,
+            scores, values, log_sum, grad, outer, all_grads, means, *masked, *values.stride()[:2], grad.stride(0), d,
             *outer.stride()[:2], *shared_arguments, *mean_tiles, splits, n,
             **built, has_grad_weights=grad_weights is not None, block_q=tiles.mean_queries, block_k=tiles.mean_keys,
             block_depth=min(64, power_of_two(d, 16)), num_warps=tiles.mean_warps,
         )  # fmt: skip
         _pairs[(theirs.tiles * mine.tiles * n,)](
-            scores, log_sum, means, grad_scores, turned, weighted, *masked, *shared_arguments,
+            scores, log_sum, means, all_grads, grad_scores, turned, weighted, *masked, *shared_arguments,
             mine.tiles, theirs.tiles, splits, n,
             **built, block_q=tiles.own, block_k=tiles.own, num_warps=tiles.pair_warps,
         )  # fmt: skip
-    del scores
+    del scores, all_grads
     of_values = torch.bmm(weighted[:, :q, :k].mT, grad)
-    window = (rules.before, rules.after)
-    of_query, of_v = _walk(grad_scores, query, keys, v, mine, theirs, rules.lengths, shift, window, False, tiles)
-    of_keys, _ = _walk(turned, keys, query, v, theirs, mine, rules.lengths, -shift, window[::-1], True, tiles)
+    made = series_gradients.gradients(grad_scores, turned, query, keys, v, rules, shift) if narrow else None
+    counts, window = None if made is None else made[3], (rules.before, rules.after)
+    of_query, of_v = _walk(
+        grad_scores, query, keys, v, mine, theirs, rules.lengths, counts, shift, window, False, tiles
+    )
+    of_keys, _ = _walk(turned, keys, query, v, theirs, mine, rules.lengths, counts, -shift, window[::-1], True, tiles)
+    if made is not None:  # of each item one is zero
+        of_query, of_keys, of_v = of_query.add_(made[0]), of_keys.add_(made[1]), of_v.add_(made[2])
     return of_query, of_keys, of_values, of_v
 
 
@@ -384,6 +401,7 @@ def _walk(
     own: _Raised,
     walk: _Raised,
     lengths: Tensor | None,
+    counts: Tensor | None,
     shift: int,
     window: tuple[int, int],
     own_keys: bool,
@@ -400,9 +418,10 @@ def _walk(
     with on(raw):
         _sums[(programs * splits,)](
             grad_scores, raw, other, v, own.own, *walk.walked, own.peaks, walk.peaks, result, result_v,
-            raw if lengths is None else lengths, *raw.stride()[:2], *other.stride()[:2], rows, other.shape[1], a,
+            raw if lengths is None else lengths, raw if counts is None else counts,
+            *raw.stride()[:2], *other.stride()[:2], rows, other.shape[1], a,
             own.own.shape[-1], shift, *window, own.tiles, walk.tiles, slabs, splits, n,
-            has_lengths=lengths is not None, own_keys=own_keys, with_v=not own_keys,
+            has_lengths=lengths is not None, has_counts=counts is not None, own_keys=own_keys, with_v=not own_keys,
             block_own=tiles.own, block_walk=tiles.own, block_features=tiles.features,
             stages=tiles.sum_stages, num_warps=tiles.sum_warps, num_stages=1,
         )  # fmt: skip

@@ -31,6 +31,7 @@ MOST_TERMS = 24
 MOST_NUMBERS = 2**29  # terms in memory at once
 PARTS = 32  # into which the rows of an item are split when their bounds are looked for
 ROWS = 32  # of a program that makes terms
+ROW_STEP = 64  # rows of terms are padded to whole steps of a walk along them
 PI = tl.constexpr(3.141592653589793)
 CUT = tl.constexpr(2.0**-9)  # the largest sum of the terms after M
 NEXT = tl.constexpr(3.8)  # how far the next tanh stays away: 2 exp(−2 · 3.8) is 2^-10
@@ -51,9 +52,7 @@ def _all_bounds(bounds, item, items, parts, padded_features, at, real, block_par
 
 
 @jit
-def _choice(
-    bounds_q, bounds_k, item, items, parts_q, parts_k, features, padded_features, at, block_parts: tl.constexpr
-):
+def choice(bounds_q, bounds_k, item, items, parts_q, parts_k, features, padded_features, at, block_parts: tl.constexpr):
     """L of each feature, and M of the item; M is 0 where it would be too large."""
     real = at < features
     low_q, high_q = _all_bounds(bounds_q, item, items, parts_q, padded_features, at, real, block_parts)
@@ -66,6 +65,21 @@ def _choice(
     terms = -tl.log(period * (1.0 - tl.exp(-rate)) * (CUT / (2.0 * PI))) / rate - 0.5
     most = tl.ceil(tl.max(terms, 0)).to(tl.int32)
     return period, tl.where(fits, tl.maximum(most, 1), 0)
+
+
+@jit
+def sine_and_cosine(x, period, m):
+    """Of ω_m x, where m counts from 0."""
+    turns = x / (4.0 * period) * (2.0 * m + 1.0)
+    angle = (turns - tl.floor(turns + 0.5)) * (2.0 * PI)
+    return tl.sin(angle), tl.cos(angle)
+
+
+@jit
+def coefficient(m, period, rate):
+    """b_m, where m counts from 0."""
+    power = tl.exp(-(m + 0.5) * rate)
+    return power / (period * (1.0 - power * power)) * (2.0 * PI)
 
 
 # ── kernels ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -99,17 +113,19 @@ def _bounds(
 
 @jit
 def _terms(
-    rows_of, v, bounds_q, bounds_k, terms, counts, stride_n, stride_row, num_rows, features, padded_features, width,
-    parts_q, parts_k, tiles, items, most,
-    is_query: tl.constexpr, block: tl.constexpr, block_features: tl.constexpr, block_parts: tl.constexpr,
+    rows_of, v, bounds_q, bounds_k, terms, counts, lengths, stride_n, stride_row, num_rows, padded_rows, features,
+    padded_features, width, parts_q, parts_k, tiles, items, most,
+    has_lengths: tl.constexpr, is_query: tl.constexpr, weighs: tl.constexpr, block: tl.constexpr,
+    block_features: tl.constexpr, block_parts: tl.constexpr,
 ):  # fmt: skip
     """Of a tile of rows v_a b_m (cos, sin)(ω_m q_a), or (sin, cos)(ω_m k_a), in the order [m, which of two, a].
 
-    The angles of one row step by the same amount, so each pair is the one before, turned.
+    The angles of one row step by the same amount, so each pair is the one before, turned. Rows of padding, and those
+    beyond the length of an item, which may hold anything, count as zero.
     """
     tile, item = tl.program_id(0) % tiles, (tl.program_id(0) // tiles).to(tl.int64)
     rows, at = tile * block + tl.arange(0, block), tl.arange(0, block_features)
-    period, count = _choice(
+    period, count = choice(
         bounds_q, bounds_k, item, items, parts_q, parts_k, features, padded_features, at, block_parts
     )
     count = tl.where(count <= most, count, 0)
@@ -118,33 +134,33 @@ def _terms(
     weight = tl.load(v + at, mask=at < features, other=0.0).to(tl.float32)
     largest = tl.max(tl.abs(weight), 0)
     weight = weight / tl.where(largest > 0.0, largest, 1.0)
-    here = (rows[:, None] < num_rows) & (at[None, :] < features)
+    length = num_rows
+    if has_lengths:
+        length = tl.minimum(tl.load(lengths + item).to(tl.int32), num_rows)
+    here = (rows[:, None] < length) & (at[None, :] < features)
     place = item * stride_n + rows[:, None].to(tl.int64) * stride_row + at[None, :]
     x = tl.load(rows_of + place, mask=here, other=0.0).to(tl.float32)
-    turns = x / (4.0 * period)[None, :]
-    angle = (turns - tl.floor(turns + 0.5)) * (2.0 * PI)
-    sine, cosine = tl.sin(angle), tl.cos(angle)
+    sine, cosine = sine_and_cosine(x, period[None, :], 0)
     turn_sine, turn_cosine = 2.0 * sine * cosine, 1.0 - 2.0 * sine * sine
     rate = 1.0 / period * (PI * PI / 2.0)
-    inside = (rows[:, None] < num_rows) & (at[None, :] < padded_features)
-    place = (item * num_rows + rows[:, None]) * width + at[None, :]
+    inside = (rows[:, None] < padded_rows) & (at[None, :] < padded_features)
+    place = (item * padded_rows + rows[:, None]) * width + at[None, :]
     for m in range(count):
-        if is_query:
-            power = tl.exp(-(m + 0.5) * rate)
-            b = power / (period * (1.0 - power * power)) * (2.0 * PI)
-            first, second = (weight * b)[None, :] * cosine, (weight * b)[None, :] * sine
+        if weighs:
+            share = (weight * coefficient(m, period, rate))[None, :]
+            first, second = share * cosine, share * sine
         else:
             first, second = sine, cosine
-        tl.store(terms + place, first.to(tl.float16), mask=inside)
-        tl.store(terms + place + padded_features, second.to(tl.float16), mask=inside)
+        tl.store(terms + place, first.to(terms.dtype.element_ty), mask=inside)
+        tl.store(terms + place + padded_features, second.to(terms.dtype.element_ty), mask=inside)
         place += 2 * padded_features
         sine, cosine = sine * turn_cosine + cosine * turn_sine, cosine * turn_cosine - sine * turn_sine
 
 
 @jit
 def _multiply(
-    terms_q, terms_k, counts, facts, scores, lengths, num_queries, num_keys, width, step_m, shift, before, after,
-    padded_q, padded_k, tiles_q, tiles_k,
+    terms_q, terms_k, counts, facts, scores, lengths, num_queries, num_keys, padded_rows, padded_columns, width, step_m,
+    shift, before, after, padded_q, padded_k, tiles_q, tiles_k,
     has_lengths: tl.constexpr, block_q: tl.constexpr, block_k: tl.constexpr, block: tl.constexpr,
     neighbours: tl.constexpr,
 ):  # fmt: skip
@@ -164,9 +180,9 @@ def _multiply(
     if count > 0:
         rows, columns = tile * block_q + tl.arange(0, block_q), column * block_k + tl.arange(0, block_k)
         at = tl.arange(0, block)
-        there = item * num_queries + tl.minimum(rows, num_queries - 1)
+        there = item * padded_rows + tl.minimum(rows, padded_rows - 1)
         up = terms_q + there[:, None] * width + at[None, :]
-        there = item * num_keys + tl.minimum(columns, num_keys - 1)
+        there = item * padded_columns + tl.minimum(columns, padded_columns - 1)
         across = terms_k + there[None, :] * width + at[:, None]
         total = tl.zeros([block_q, block_k], tl.float32)
         for _ in range(0, count * step_m, block):
@@ -219,35 +235,65 @@ def fill(
 
     `facts` starts with max|v|.
     """
-    (n, q, a), k, tiles = query.shape, keys.shape[1], tiles or Tiles()
-    width, padded = _width(a), _padded(a)
-    counts = torch.empty(n, dtype=torch.int32, device=query.device)
-    lengths = query if rules.lengths is None else rules.lengths
-    sides = (query, min(PARTS, -(-q // 64)), False), (keys, min(PARTS, -(-k // 64)), rules.lengths is not None)
-    bounds = [torch.empty(2, n, parts, padded, dtype=torch.float32, device=x.device) for x, parts, _ in sides]
-    made = [torch.empty(*x.shape[:2], width, dtype=torch.float16, device=x.device) for x, _, _ in sides]
-    features = power_of_two(padded)
+    tiles = tiles or Tiles()
+    made = make_terms(query, keys, v, rules, weighs=True)
+    grid = -(-scores.shape[1] // tiles.queries), -(-scores.shape[2] // tiles.keys)
     with on(query):
-        for (x, parts, has_lengths), found in zip(sides, bounds, strict=True):
-            _bounds[(n * parts,)](
-                x, found, lengths, *x.stride()[:2], x.shape[1], a, padded, parts, n,
-                has_lengths=has_lengths, block=32, block_features=features, num_warps=4, num_stages=1,
-            )  # fmt: skip
-        for is_query, x, terms in ((True, query, made[0]), (False, keys, made[1])):
-            count = -(-x.shape[1] // ROWS)
-            _terms[(n * count,)](
-                x, v, *bounds, terms, counts, *x.stride()[:2], x.shape[1], a, padded, width,
-                sides[0][1], sides[1][1], count, n, MOST_TERMS,
-                is_query=is_query, block=ROWS, block_features=features, block_parts=PARTS, num_warps=8, num_stages=1,
-            )  # fmt: skip
-        grid = -(-scores.shape[1] // tiles.queries), -(-scores.shape[2] // tiles.keys)
-        _multiply[(n * grid[0] * grid[1],)](
-            *made, counts, facts, scores, lengths, q, k, width, 2 * padded, shift, rules.before, rules.after,
-            *scores.shape[1:], *grid,
+        _multiply[(len(query) * grid[0] * grid[1],)](
+            made.of_query, made.of_keys, made.counts, facts, scores, query if rules.lengths is None else rules.lengths,
+            query.shape[1], keys.shape[1], made.of_query.shape[1], made.of_keys.shape[1], made.width, 2 * made.padded,
+            shift, rules.before, rules.after, *scores.shape[1:], *grid,
             has_lengths=rules.lengths is not None, block_q=tiles.queries, block_k=tiles.keys, block=tiles.terms,
             neighbours=tiles.neighbours, num_warps=tiles.warps, num_stages=tiles.stages,
         )  # fmt: skip
-    return counts
+    return made.counts
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Sines and cosines of the rows of both sides, as `_terms` makes them."""
+
+    of_query: Tensor  # [n q terms], rows padded
+    of_keys: Tensor  # [n k terms]
+    counts: Tensor  # [n], M of each item, or 0
+    bounds: tuple[Tensor, Tensor]  # of queries and keys [2 n parts features], the lowest and the highest of each part
+    padded: int  # features with those that fill the step of a product
+
+    @property
+    def width(self) -> int:
+        """Terms of a row, with room for the most."""
+        return self.of_keys.shape[2]
+
+
+def make_terms(query: Tensor, keys: Tensor, v: Tensor, rules: Rules, *, weighs: bool) -> Terms:
+    """The terms of both sides: those of queries times v_a b_m, in float16; or without them, in bfloat16."""
+    (n, q, a), k = query.shape, keys.shape[1]
+    padded, width, has_lengths = _padded(a), _width(a), rules.lengths is not None
+    dtype = torch.float16 if weighs else torch.bfloat16  # which holds gradients of any size, and is multiplied by them
+    lengths = query if rules.lengths is None else rules.lengths
+    counts = torch.empty(n, dtype=torch.int32, device=query.device)
+    parts = min(PARTS, -(-q // 64)), min(PARTS, -(-k // 64))
+    of_query, of_keys = (
+        torch.empty(n, -(-rows // ROW_STEP) * ROW_STEP, width, dtype=dtype, device=query.device) for rows in (q, k)
+    )
+    bounds_q, bounds_k = (torch.empty(2, n, p, padded, dtype=torch.float32, device=query.device) for p in parts)
+    sides = (query, of_query, bounds_q, parts[0], False), (keys, of_keys, bounds_k, parts[1], has_lengths)
+    features = power_of_two(padded)
+    with on(query):
+        for x, _, bounds, count, shortens in sides:
+            _bounds[(n * count,)](
+                x, bounds, lengths, *x.stride()[:2], x.shape[1], a, padded, count, n,
+                has_lengths=shortens, block=32, block_features=features, num_warps=4, num_stages=1,
+            )  # fmt: skip
+        for number, (x, made, _, _, shortens) in enumerate(sides):
+            tiles = -(-made.shape[1] // ROWS)
+            _terms[(n * tiles,)](
+                x, v, bounds_q, bounds_k, made, counts, lengths, *x.stride()[:2], x.shape[1], made.shape[1], a, padded,
+                width, *parts, tiles, n, MOST_TERMS,
+                has_lengths=shortens, is_query=number == 0, weighs=weighs and number == 0, block=ROWS,
+                block_features=features, block_parts=PARTS, num_warps=8, num_stages=1,
+            )  # fmt: skip
+    return Terms(of_query, of_keys, counts, (bounds_q, bounds_k), padded)
 
 
 def _padded(features: int) -> int:

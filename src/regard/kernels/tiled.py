@@ -57,7 +57,7 @@ def _double_exp(x):
 @jit
 def four(pointer, rows, stride):
     """Four neighbouring numbers of each row, as four vectors."""
-    block = tl.load(pointer + rows[:, None] * stride + tl.arange(0, 4)[None, :])
+    block = tl.load(pointer + rows[:, None] * stride + tl.arange(0, 4)[None, :]).to(tl.float32)
     even, odd = tl.split(tl.reshape(block, [block.shape[0], 2, 2]))
     first, third = tl.split(even)
     second, fourth = tl.split(odd)
