@@ -21,8 +21,8 @@ def attack(*options: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("where", "cases"),
     [
-        ("eager", 100),
-        ("interpreter", 20),
+        ("eager", 60),
+        ("interpreter", 10),
         pytest.param("eager", 160, marks=pytest.mark.slow),
         pytest.param("interpreter", 40, marks=pytest.mark.slow),
     ],

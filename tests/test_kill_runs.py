@@ -28,7 +28,7 @@ def tool() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("kills", [4, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.slow)])
 def test_some_kills(kills: int) -> None:
     """Real trainings of four recipes, killed at random touches of the disk; 500 are run by hand."""
     command = [sys.executable, str(TOOL), "--kills", str(kills), "--seed", "7"]

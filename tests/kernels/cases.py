@@ -101,8 +101,9 @@ def check(tensors: list[Tensor], *, of_scores: float = 3e-6, **rules: Any) -> No
     assert (gradients[0][~seen] == 0).all()
 
 
-@pytest.mark.parametrize("q", [pytest.param(1, id="single"), pytest.param(40, id="many", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("scale", [1.0, pytest.param(30.0, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("q", [pytest.param(1, id="single"), pytest.param(40, id="many")])
+@pytest.mark.parametrize("scale", [1.0, 30.0])
 def test_no_further_off_than_twice_plain_pytorch(q: int, scale: float) -> None:
     """Without any floor: the root of the mean square over three draws, since of one alone luck would decide."""
     torch.manual_seed(0)
@@ -415,7 +416,8 @@ def test_not_a_number_is_not_hidden(q: int) -> None:
         assert torch.isfinite(context[0, 1:]).all()
 
 
-@pytest.mark.parametrize("q", [pytest.param(1, id="single"), pytest.param(2, id="many", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("q", [pytest.param(1, id="single"), pytest.param(2, id="many")])
 def test_operations_are_whole(q: int) -> None:
     query, keys, values, v = (x.requires_grad_() for x in inputs(1, q, 3, 4, 2))
     lengths, seed = torch.tensor([2], device=DEVICE), torch.tensor([3], device=DEVICE)
@@ -792,6 +794,7 @@ def test_many_weights_large() -> None:
     check_weights(inputs(1, 6, 9, scale=30.0))
 
 
+@pytest.mark.slow
 def test_many_weights_of_chunks_and_parts() -> None:
     """A chunk for each tile of queries, keys in parts side by side."""
     from regard.kernels import gradients, masks, tiled

@@ -236,7 +236,7 @@ def test_layers_take_the_kernels_unless_somebody_watches(
     assert len(calls) == len(seen) == 2
 
 
-@pytest.mark.parametrize("reentrant", [True, False])
+@pytest.mark.parametrize("reentrant", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_a_checkpoint_draws_the_same_noise(chosen: Callable[..., None], reentrant: bool) -> None:
     chosen("hidden", "residual", "linear")
     torch.manual_seed(0)

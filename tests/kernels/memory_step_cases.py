@@ -142,7 +142,8 @@ def test_what_is_not_a_number_stays_so() -> None:
     assert not any(x[1].isnan().any() for x in out)
 
 
-@pytest.mark.parametrize("controller", ["lstm", pytest.param("feed_forward", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("controller", ["lstm", "feed_forward"])
 def test_a_whole_model_takes_it_and_gets_the_same_gradients(controller: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from regard.kernels import memory_step as file
 

@@ -578,7 +578,8 @@ def loss_and_gradients(model: nn.Module) -> list[Tensor]:
     return [loss.detach(), *(parameter.grad.clone() for parameter in model.parameters())]
 
 
-@pytest.mark.parametrize("pre_norm", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("pre_norm", [True, False])
 def test_a_transformer_is_the_same(chosen: Callable[..., None], pre_norm: bool) -> None:
     model = model_of(pre_norm=pre_norm)
     theirs, exact = loss_and_gradients(model), loss_and_gradients(copy.deepcopy(model).double())
@@ -667,6 +668,7 @@ def test_hooks_see_what_they_saw(chosen: Callable[..., None]) -> None:
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_trace_and_transforms_see_what_they_saw(chosen: Callable[..., None]) -> None:
     layer = EncoderLayer(8, num_heads=2, hidden_dim=12, attention=Attention()).to(DEVICE).eval()
     x = draw(2, 5, 8)

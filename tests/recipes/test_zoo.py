@@ -58,7 +58,9 @@ def example(line: str) -> list[str]:
     return words
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * ("sparsemax" in name)) for name in SMALL]
+)
 def test_a_small_model_has_the_figure_of_its_card(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REGARD_DATA", "")  # nothing but the package
     model = api.load(name, device="cpu")

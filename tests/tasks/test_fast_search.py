@@ -54,9 +54,12 @@ SEARCHES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("kind", ["transformer", "bahdanau", "convs2s"])
-def test_both_ways_find_the_same(kind: str) -> None:
+@pytest.mark.parametrize(
+    "hows", [SEARCHES[2:4], pytest.param(SEARCHES, marks=pytest.mark.slow)], ids=["two searches", "all"]
+)
+def test_both_ways_find_the_same(kind: str, hows: list[dict[str, Any]]) -> None:
     made = model(kind)
-    for how in SEARCHES:
+    for how in hows:
         for ours, theirs in zip(translate(made, impl="fixed", **how), translate(made, **how), strict=True):
             assert [one.tokens for one in ours] == [one.tokens for one in theirs]
             for one, other in zip(ours, theirs, strict=True):
