@@ -15,7 +15,7 @@ from types import ModuleType
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "CONTRIBUTING.md"
 NAMED = re.compile(r"^```(?P<language>\w+) (?P<path>\S+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
-COPIED = ("src", "tests", "docs", "tools", "benchmarks")
+COPIED = ("src", "tests", "docs", "notebooks", "tools", "benchmarks")
 
 
 def section(title: str) -> str:
@@ -45,8 +45,9 @@ def copy_of_the_project(folder: Path) -> Path:
     """All that the tests read, in a folder where it may be changed."""
     for name in COPIED:
         shutil.copytree(ROOT / name, folder / name)
-    for path in [*ROOT.glob("*.md"), ROOT / "pyproject.toml"]:
-        shutil.copy2(path, folder / path.name)
+    for path in ROOT.iterdir():
+        if path.is_file():  # README.md names several
+            shutil.copy2(path, folder / path.name)
     return folder
 
 
