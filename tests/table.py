@@ -18,6 +18,11 @@ FAILURES = (Exception, pytest.fail.Exception, pytest.skip.Exception)  # a case t
 SHOWN = 20  # of the cases that fail
 
 
+def every_third(values: Iterable[Any]) -> list[Any]:
+    """Parameters of a test that takes long: the first of every three for `make test`, the others are slow."""
+    return [pytest.param(value, marks=[pytest.mark.slow] * (place % 3 > 0)) for place, value in enumerate(values)]
+
+
 def start_from_seed() -> None:
     """Sets torch's seed as every test finds it."""
     if torch.cuda.is_available():

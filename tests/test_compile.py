@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 from examples_of import aligns, scores
+from table import every_third
 from torch import Tensor, nn
 
 from regard import Attention, Mask, MultiHead, attend, trace
@@ -84,14 +85,14 @@ def same_with_gradients(plain: nn.Module, compiled: nn.Module, inputs: tuple[Ten
 
 
 # The eager backend proves that the whole graph is captured; inductor, which writes C++, is tried on a model below.
-@pytest.mark.parametrize("score", SCORES, ids=describe)
+@pytest.mark.parametrize("score", every_third(SCORES), ids=describe)
 def test_every_score_compiles(score: Score) -> None:
     layer = Attention(copy.deepcopy(score)).eval()
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
     same_with_gradients(layer, compiled, (torch.randn(2, 3, 4), torch.randn(2, 5, 4), torch.randn(2, 5, 3)))
 
 
-@pytest.mark.parametrize("align", ALIGNS, ids=describe)
+@pytest.mark.parametrize("align", every_third(ALIGNS), ids=describe)
 def test_every_alignment_compiles(align: Align) -> None:
     layer = Attention(Dot(), copy.deepcopy(align)).eval()
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
@@ -108,7 +109,7 @@ def test_every_alignment_over_edges_compiles(align: Align) -> None:
     same_with_gradients(OverEdges(layer, edges), OverEdges(compiled, edges), inputs)
 
 
-@pytest.mark.parametrize("score", [score for score in SCORES if score.has_edge_form], ids=describe)
+@pytest.mark.parametrize("score", every_third(score for score in SCORES if score.has_edge_form), ids=describe)
 def test_every_score_over_edges_compiles(score: Score) -> None:
     """The edge list is made inside, from a tensor of pairs, as a model that gets its graph as a batch does."""
     layer = OverPairs(EdgeAttention(copy.deepcopy(score)))
@@ -195,7 +196,9 @@ def test_export_with_dynamic_batch_and_length() -> None:
     torch.testing.assert_close(program.module()(x, memory, lengths), model(x, memory, lengths))
 
 
-@pytest.mark.parametrize("align", [Softmax(), Sparsemax(), Entmax(1.5), Monotonic(noise=0.0)], ids=describe)
+@pytest.mark.parametrize(
+    "align", every_third([Softmax(), Sparsemax(), Entmax(1.5), Monotonic(noise=0.0)]), ids=describe
+)
 def test_every_kind_of_alignment_exports(align: Align) -> None:
     layer = MultiHead(8, num_heads=2, attention=Attention(align=copy.deepcopy(align))).eval()
     x = torch.randn(2, 5, 8)
@@ -204,7 +207,7 @@ def test_every_kind_of_alignment_exports(align: Align) -> None:
 
 
 @pytest.mark.parametrize("align", ALIGNS, ids=describe)
-@pytest.mark.parametrize("score", SCORES, ids=describe)
+@pytest.mark.parametrize("score", every_third(SCORES), ids=describe)
 def test_autocast(score: Score, align: Align) -> None:
     layer = Attention(copy.deepcopy(score), copy.deepcopy(align)).eval()
     query, keys, values = (torch.randn(2, n, 4).requires_grad_() for n in (3, 5, 5))

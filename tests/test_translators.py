@@ -66,7 +66,9 @@ def small(config: type) -> dict[str, object]:
 SETTINGS = {name: VARIANTS.get(name) or [small(paper.config)] for name, paper in MODELS.items()}
 CASES = {f"{name}-{i}": (name, settings) for name, variants in SETTINGS.items() for i, settings in enumerate(variants)}
 ATTENDING = [name for name, paper in MODELS.items() if "align" in paper.config.__dataclass_fields__]
-every_model = pytest.mark.parametrize("case", CASES)
+every_model = pytest.mark.parametrize(  # of many variants the first
+    "case", [pytest.param(case, marks=[pytest.mark.slow] * (not case.endswith("-0"))) for case in CASES]
+)
 
 
 def attends(case: str) -> bool:

@@ -90,8 +90,7 @@ def make(case: str) -> tuple[Any, Any]:
 
 
 EVERY = [*FIXED, *(f"captions-{number}" for number in range(len(LOOKS)))]
-every_case = pytest.mark.parametrize("case", EVERY)
-every_model = pytest.mark.parametrize(  # their first variants; with all operations watched the others take long
+every_model = pytest.mark.parametrize(  # of many variants the first
     "case", [pytest.param(case, marks=[pytest.mark.slow] * (not case.endswith("-0"))) for case in EVERY]
 )
 
@@ -106,7 +105,7 @@ def assert_same(found: list[Hypothesis], expected: list[Hypothesis], tolerance: 
             torch.testing.assert_close(ours.weights, theirs.weights, atol=max(tolerance, 1e-7), rtol=1e-4)
 
 
-@every_case
+@every_model
 def test_every_model_finds_the_same(case: str) -> None:
     model, state = make(case)
     last = torch.tensor([8, 3, 20])
@@ -122,7 +121,7 @@ def test_every_model_finds_the_same(case: str) -> None:
             assert_same(ours, theirs)
 
 
-@every_case
+@every_model
 def test_float32_and_sentences_alone(case: str) -> None:
     """Neither the batch nor its order changes more than rounding."""
     model, _ = make(case)

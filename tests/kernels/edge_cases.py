@@ -95,7 +95,9 @@ def check(tensors: list[Tensor], edges: Edges, slope: float) -> None:
     assert not gradients[2][:, unseen].any()
 
 
-@pytest.mark.parametrize("shape", [*SHAPES[:3], pytest.param(SHAPES[3], marks=pytest.mark.slow)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [pytest.param(shape, marks=[pytest.mark.slow] * (i != 1)) for i, shape in enumerate(SHAPES)], ids=str
+)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow if "three blocks" in name else ()) for name in GRAPHS]
 )
@@ -105,7 +107,7 @@ def test_graphs_heads_and_widths(name: str, shape: tuple[int, int]) -> None:
     check(halves_and_values(edges, *shape, torch.float32), edges, 0.2)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=[pytest.mark.slow] * (seed > 1)) for seed in range(6)])
 def test_random_shapes(seed: int) -> None:
     source = torch.Generator().manual_seed(seed)
     queries, keys, heads, width = (int(torch.randint(1, most, (), generator=source)) for most in (12, 12, 4, 40))

@@ -81,7 +81,10 @@ def with_gradients(way: Any, model: NTM, given: list[Tensor], dtype: torch.dtype
 
 CASES = [
     pytest.param(
-        sizes, start, id=f"{name}, {start}", marks=[pytest.mark.slow] * (name != "several" and start != "random")
+        sizes,
+        start,
+        id=f"{name}, {start}",
+        marks=[pytest.mark.slow] * (name != "several" or start in ("large", "focused")),
     )
     for name, sizes in SIZES.items()
     for start in STARTS
