@@ -223,6 +223,34 @@ def test_series_sizes(sizes: tuple[int, ...], series: list[Tensor]) -> None:
     assert series
 
 
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=[pytest.mark.slow] * (seed > 1)) for seed in range(16)])
+def test_series_random(seed: int, series: list[Tensor]) -> None:
+    """Any sizes, one row or key too few for a tile or one too many, views, sizes of inputs, masks and lengths."""
+    torch.manual_seed(seed)
+    draw = torch.Generator().manual_seed(seed)
+
+    def one_of(*choices: Any) -> Any:
+        return choices[int(torch.randint(len(choices), (), generator=draw))]
+
+    n, q, k = one_of(1, 2, 3), one_of(2, 15, 31, 33, 64, 65), one_of(1, 2, 16, 63, 65, 90)
+    a, d = one_of(1, 3, 31, 32, 33, 64, 70), one_of(1, 5, 16, 33)
+    query, keys, values, v = inputs(n, q, k, a, d, dtype=torch.bfloat16, scale=one_of(0.1, 1.0, 1.0, 2.0, 20.0))
+    query, keys = (x.transpose(0, 1).contiguous().transpose(0, 1) if one_of(True, False) else x for x in (query, keys))
+    if one_of(True, False):
+        values = values.new_zeros(n, k, 2 * d)[..., ::2].copy_(values)
+    rules: dict[str, Any] = {}
+    if one_of(True, False):
+        rules["lengths"] = torch.randint(0, k + 1, (n,), generator=draw).to(DEVICE)
+    if one_of(True, False):
+        rules["causal"] = True
+    if one_of(True, False, False):
+        rules["window"] = one_of((0, 0), (7, 2), (40, 40))
+    if one_of(True, False, False):
+        rules["allowed"] = allowed(one_of(1, n), one_of(1, q), k)
+    check([query, keys, values, v / math.sqrt(a)], of_scores=1e-2, **rules)
+    assert series
+
+
 def test_series_scores(series: list[Tensor]) -> None:
     """Each tanh within one rounding of bfloat16; items of any size, rows far apart, and features of any weight."""
     from regard.kernels import masks, tiled

@@ -56,11 +56,11 @@ class PathBoard:
     def advance(self, logits: Float[Tensor, "m v"], weights: Tensor | None, sentences: int) -> None:
         """Takes a step of the first `sentences` sentences; all rows stay where they are."""
         rows, eos = self.rows, self.rules.eos
-        now = {name: buffer[:sentences] for name, buffer in rows.now.items()}
         rows.time += 1
         if self.chance is None and can_read_logits(logits):
             self._advance_in_one(logits, weights, sentences)
             return
+        now = {name: buffer[:sentences] for name, buffer in rows.now.items()}
         open_ = self.barred(rows.log_probs(logits, len(logits)), rows.time)
         tokens = self._chosen(open_, now["sentence"])
         gained = open_.gather(1, tokens.unsqueeze(1)).squeeze(1)
@@ -90,7 +90,7 @@ class PathBoard:
         return [[one] for one in found]
 
     def _advance_in_one(self, logits: Float[Tensor, "m v"], weights: Tensor | None, sentences: int) -> None:
-        """The same in one kernel."""
+        """Takes the step in one kernel."""
         from regard.kernels.path_step import path_step
 
         rows, added = self.rows, self.barred.added(logits.shape[1], self.rows.time)

@@ -24,7 +24,7 @@ from regard.kernels import series, series_gradients
 from regard.kernels.arithmetic import dot, precise_exp, reciprocal, signed_falling, signed_tanh, within
 from regard.kernels.dropout import kept
 from regard.kernels.launch import INTERPRETED, contiguous_rows, jit, on, power_of_two, tl
-from regard.kernels.masks import Rules, flags, mask_strides, pointers
+from regard.kernels.masks import Rules, flags, mask_strides, pointers, walk_span
 from regard.kernels.tile_weights import tile_weights
 from regard.kernels.tiled import Blocks, blocks, chunks, four, score_tiles
 
@@ -189,14 +189,12 @@ def _sums(
     split, item = number % splits, (number // splits).to(tl.int64)
     rows, at = tile * block_own + tl.arange(0, block_own), slab * block_features + tl.arange(0, block_features)
     padded_walk = tiles_walk * block_walk
-    first = tl.maximum(tile * block_own + shift - behind, 0) // block_walk
-    end = tl.minimum(tl.minimum(tile * block_own + block_own, num_own) + shift + ahead, num_walk)
-    if has_lengths:
-        length = tl.load(lengths + item).to(tl.int32)
-        end = tl.where(tile * block_own < length, end, 0) if own_keys else tl.minimum(end, length)
+    first, end = walk_span(
+        lengths, item, tile, num_own, num_walk, shift, behind, ahead, has_lengths, own_keys, block_own
+    )
     if has_counts:
         end = tl.where(tl.load(counts + item) > 0, 0, end)  # the item has its gradients
-    first = tl.maximum(first, split * tiles_walk // splits)
+    first = tl.maximum(first // block_walk, split * tiles_walk // splits)
     end = tl.minimum(tl.cdiv(end, block_walk), (split + 1) * tiles_walk // splits)
     grad_scores += item * tiles_own * block_own * padded_walk
     falling_walk += item * padded_walk * own_features

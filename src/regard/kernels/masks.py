@@ -28,6 +28,20 @@ def visible(
     return seen
 
 
+@jit
+def walk_span(
+    lengths, item, tile, num_own, num_walk, shift, behind, ahead,
+    has_lengths: tl.constexpr, own_keys: tl.constexpr, block_own: tl.constexpr,
+):  # fmt: skip
+    """The first row of the other side that a tile of own rows may have to do with, and the one after the last."""
+    first = tl.maximum(tile * block_own + shift - behind, 0)
+    end = tl.minimum(tl.minimum(tile * block_own + block_own, num_own) + shift + ahead, num_walk)
+    if has_lengths:
+        length = tl.load(lengths + item).to(tl.int32)
+        end = tl.where(tile * block_own < length, end, 0) if own_keys else tl.minimum(end, length)
+    return first, end
+
+
 # ── when kernels are launched ────────────────────────────────────────────────────────────────────────────────────────
 
 

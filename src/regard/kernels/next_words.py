@@ -26,11 +26,16 @@ class GroupBests(NamedTuple):
 
 
 @jit
-def added_up(words, highest, total):
-    """The largest logit so far, and the sum of exponentials relative to it."""
+def next_block(logits, added, columns, size, highest, total, has_added: tl.constexpr):
+    """Some logits of a row, with −∞ for words that `added` bars; and, of all words so far, barred ones too, the largest
+    logit and the sum of exponentials relative to it."""
+    words = tl.load(logits + columns, mask=columns < size, other=-float("inf")).to(tl.float32)
     higher = tl.maximum(highest, tl.max(words, 0))
     base = tl.where(higher == -float("inf"), 0.0, higher)
-    return higher, total * tl.exp(highest - base) + tl.sum(tl.exp(words - base), 0)
+    total = total * tl.exp(highest - base) + tl.sum(tl.exp(words - base), 0)
+    if has_added:
+        words += tl.load(added + columns, mask=columns < size, other=0.0)
+    return words, higher, total
 
 
 @jit
@@ -42,10 +47,7 @@ def _groups(
     highest, total = tl.full([], -float("inf"), tl.float32), tl.full([], 0.0, tl.float32)
     for start in range(0, size, block):
         columns = start + tl.arange(0, block)
-        words = tl.load(logits + row * stride + columns, mask=columns < size, other=-float("inf")).to(tl.float32)
-        highest, total = added_up(words, highest, total)
-        if has_added:
-            words += tl.load(added + columns, mask=columns < size, other=0.0)
+        words, highest, total = next_block(logits + row * stride, added, columns, size, highest, total, has_added)
         number = start // width + tl.arange(0, block // width)
         tops = tl.max(tl.reshape(words, [block // width, width]), 1)
         tl.store(best + row * groups + number, tops, mask=number < groups)

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.kernels.launch import contiguous_rows, jit, on, power_of_two, tl
-from regard.kernels.next_words import BLOCK, added_up
+from regard.kernels.next_words import BLOCK, next_block
 
 
 @jit
@@ -26,10 +26,7 @@ def _path(
     best, place = tl.full([], -float("inf"), tl.float32), tl.full([], 0, tl.int32)
     for start in range(0, size, block):
         columns = start + tl.arange(0, block)
-        words = tl.load(logits + row * stride + columns, mask=columns < size, other=-float("inf")).to(tl.float32)
-        highest, total = added_up(words, highest, total)
-        if has_added:
-            words += tl.load(added + columns, mask=columns < size, other=0.0)
+        words, highest, total = next_block(logits + row * stride, added, columns, size, highest, total, has_added)
         here = tl.max(words, 0)
         place = tl.where(here > best, start + tl.argmax(words, 0), place)
         best = tl.maximum(best, here)

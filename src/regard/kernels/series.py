@@ -13,8 +13,8 @@ cut off after M terms nor the next tanh is worth more than half a rounding of bf
 distribution M is about 12, and 24 multiplications on matrix units replace some seven other instructions for each
 (query, key, feature).
 
-Terms are float16, which has eight times the digits of bfloat16 for numbers up to 1. M is known on the device alone, and
-an item that would need too many terms is left to the kernels of `tiled.py`, without a wait for the host.
+Terms of scores are float16, which rounds eight times finer than bfloat16. M is known on the device alone, and an item
+that would need too many terms is left to the kernels of `tiled.py`, without a wait for the host.
 """
 
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ def _all_bounds(bounds, item, items, parts, padded_features, at, real, block_par
 
 @jit
 def choice(bounds_q, bounds_k, item, items, parts_q, parts_k, features, padded_features, at, block_parts: tl.constexpr):
-    """L of each feature, and M of the item; M is 0 where it would be too large."""
+    """Chooses L of each feature, and M of the item; M is 0 where some reach is too large or no number."""
     real = at < features
     low_q, high_q = _all_bounds(bounds_q, item, items, parts_q, padded_features, at, real, block_parts)
     low_k, high_k = _all_bounds(bounds_k, item, items, parts_k, padded_features, at, real, block_parts)
@@ -69,16 +69,16 @@ def choice(bounds_q, bounds_k, item, items, parts_q, parts_k, features, padded_f
 
 @jit
 def sine_and_cosine(x, period, m):
-    """Of ω_m x, where m counts from 0."""
+    """Gives the sine and the cosine of ω_m x; m counts from 0."""
     turns = x / (4.0 * period) * (2.0 * m + 1.0)
     angle = (turns - tl.floor(turns + 0.5)) * (2.0 * PI)
     return tl.sin(angle), tl.cos(angle)
 
 
 @jit
-def coefficient(m, period, rate):
-    """b_m, where m counts from 0."""
-    power = tl.exp(-(m + 0.5) * rate)
+def coefficient(m, period):
+    """Gives b_m; m counts from 0."""
+    power = tl.exp(-(m + 0.5) / period * (PI * PI / 2.0))
     return power / (period * (1.0 - power * power)) * (2.0 * PI)
 
 
@@ -142,12 +142,11 @@ def _terms(
     x = tl.load(rows_of + place, mask=here, other=0.0).to(tl.float32)
     sine, cosine = sine_and_cosine(x, period[None, :], 0)
     turn_sine, turn_cosine = 2.0 * sine * cosine, 1.0 - 2.0 * sine * sine
-    rate = 1.0 / period * (PI * PI / 2.0)
     inside = (rows[:, None] < padded_rows) & (at[None, :] < padded_features)
     place = (item * padded_rows + rows[:, None]) * width + at[None, :]
     for m in range(count):
         if weighs:
-            share = (weight * coefficient(m, period, rate))[None, :]
+            share = (weight * coefficient(m, period))[None, :]
             first, second = share * cosine, share * sine
         else:
             first, second = sine, cosine
@@ -261,7 +260,7 @@ class Terms:
 
     @property
     def width(self) -> int:
-        """Terms of a row, with room for the most."""
+        """How many numbers a row of terms has room for."""
         return self.of_keys.shape[2]
 
 
@@ -297,10 +296,10 @@ def make_terms(query: Tensor, keys: Tensor, v: Tensor, rules: Rules, *, weighs: 
 
 
 def _padded(features: int) -> int:
-    """Features with those that fill the step of a product."""
+    """How many features a row has with those that fill the step of a product."""
     return -(-features // 32) * 32
 
 
 def _width(features: int) -> int:
-    """Terms of a row."""
+    """How many numbers a row of terms has room for."""
     return MOST_TERMS * 2 * _padded(features)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from regard.kernels.launch import INTERPRETED, jit, on, power_of_two, tl
-from regard.kernels.masks import Rules
+from regard.kernels.masks import Rules, walk_span
 from regard.kernels.series import PARTS, PI, Terms, choice, coefficient, make_terms, sine_and_cosine
 
 OWN, WALK, FEATURES = 128, 64, 64  # rows and features of a program, and steps of its walk
@@ -40,16 +40,13 @@ def _walk(
     steps = tl.arange(0, block_walk)
     period, _ = choice(bounds_q, bounds_k, item, items, parts_q, parts_k, features, padded_features, at, block_parts)
     count = tl.load(counts + item)
-    rate = 1.0 / period * (PI * PI / 2.0)
-    first = tl.maximum(tile * block_own + shift - behind, 0) // block_walk
-    end = tl.minimum(tl.minimum(tile * block_own + block_own, num_own) + shift + ahead, num_walk)
-    if has_lengths:
-        length = tl.load(lengths + item).to(tl.int32)
-        end = tl.where(tile * block_own < length, end, 0) if own_keys else tl.minimum(end, length)
-    end = tl.cdiv(end, block_walk)
+    first, end = walk_span(
+        lengths, item, tile, num_own, num_walk, shift, behind, ahead, has_lengths, own_keys, block_own
+    )
+    first, end = first // block_walk, tl.cdiv(end, block_walk)
     inside, real_rows = (rows[:, None] < num_own) & (at[None, :] < features), num_own
     if has_lengths and own_keys:
-        real_rows = tl.minimum(length, num_own)
+        real_rows = tl.minimum(tl.load(lengths + item).to(tl.int32), num_own)
     mine = raw_own + item * stride_n + rows[:, None].to(tl.int64) * stride_row + at[None, :]
     total = tl.zeros([block_own, block_features], tl.float32)
     total_v = tl.zeros([block_own, block_features], tl.float32)
@@ -71,7 +68,7 @@ def _walk(
                 cosines = tl.dot(g, c, cosines)
         x = tl.load(mine, mask=inside & (rows[:, None] < real_rows), other=0.0).to(tl.float32)
         sine, cosine = sine_and_cosine(x, period[None, :], m)  # made anew, since registers are short
-        b = coefficient(m, period, rate)
+        b = coefficient(m, period)
         omega = (m + 0.5) * PI / period
         total += (b * omega)[None, :] * (cosine * cosines - sine * sines)
         if with_v:
