@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard.base import ConfigError
 from regard.decode import Step, truncate
-from regard.decode.fixed_path import PathBoard, PathRules, by_sentence
+from regard.decode.fixed_path import PathBoard, PathRules, seen_by
 from regard.decode.fixed_search import fixed_sample
 
 BOS, EOS = 0, 1
@@ -80,6 +80,6 @@ def test_a_cold_sample_is_greedy_and_a_bad_temperature_is_refused() -> None:
 
 
 def test_rows_of_each_sentence() -> None:
-    first, second = by_sentence(torch.arange(12.0).view(2, 3, 2), torch.tensor([1, 3]))
-    assert first.tolist() == [[0, 1]]
-    assert second.tolist() == [[6, 7], [8, 9], [10, 11]]
+    seen = seen_by(torch.arange(12.0).view(2, 3, 2), torch.tensor([1, 3]))
+    assert seen.rows.tolist() == [[0, 1], [6, 7], [8, 9], [10, 11]]
+    assert (seen.starts, seen.ends) == ([0, 1], [1, 4])

@@ -1,12 +1,15 @@
 """Hypotheses and the penalties of GNMT."""
 
+import copy
 import math
+import pickle
+from dataclasses import replace
 
 import pytest
 import torch
 
 from regard.decode import Hypothesis, coverage_penalty, length_penalty
-from regard.decode.hypothesis import COVERAGE_FLOOR
+from regard.decode.hypothesis import COVERAGE_FLOOR, Seen, many
 
 
 @pytest.mark.parametrize(
@@ -47,3 +50,22 @@ def test_hypotheses_are_frozen_and_compare_without_weights() -> None:
     assert "weights" not in repr(one)
     with pytest.raises(AttributeError):
         one.score = 0.0
+
+
+def test_many_hypotheses_cut_their_weights_when_someone_asks() -> None:
+    rows = torch.rand(3, 4)
+    seen = Seen(rows, [0, 2, 2], [2, 2, 3])
+    found = many([[5, 6], [], [7]], [-1.0, 0.0, -2.0], [-1.0, 0.0, -2.0], [False, False, True], seen)
+    assert found == [Hypothesis([5, 6], -1.0, -1.0, finished=False), Hypothesis([], 0.0, 0.0, finished=False),
+                     Hypothesis([7], -2.0, -2.0)]  # fmt: skip
+    first, nothing, last = (one.weights for one in found)
+    assert nothing is None
+    assert first is not None
+    assert last is not None
+    torch.testing.assert_close(torch.cat([first, last]), rows)
+    assert found[0].weights is first
+    for same in (copy.deepcopy(found[2]), pickle.loads(pickle.dumps(found[2])), replace(found[2])):
+        torch.testing.assert_close(same.weights, rows[2:])
+    assert many([[5]], [0.0], [0.0], [True])[0].weights is None
+    with pytest.raises(AttributeError, match="no attribute 'weight'"):
+        getattr(found[0], "weight")  # noqa: B009

@@ -5,6 +5,7 @@ its row, and nothing of it changes, until the rows are gathered into fewer.
 """
 
 import math
+from itertools import compress
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -13,9 +14,9 @@ from torch import Tensor
 from regard.decode.agreement import consensus_scores
 from regard.decode.beam import CUT, FINISHED, MANY, NONE, NOWHERE, Candidates, Ends, Rules, covered, grown_by_groups
 from regard.decode.fixed_board import Barred, Rows
-from regard.decode.fixed_path import by_sentence
+from regard.decode.fixed_path import seen_by
 from regard.decode.groups import best_in_one_pass
-from regard.decode.hypothesis import Hypothesis, coverage_penalty, length_penalty
+from regard.decode.hypothesis import Hypothesis, Seen, coverage_penalty, length_penalty, many
 from regard.kernels import reasons_against_triton
 from regard.kernels.limits import can_read_logits
 
@@ -132,7 +133,6 @@ class BeamBoard:
 
         With a `sharpness` they are ordered by consensus. `count` is how many are given, all unless told.
         """
-        self.rows.check()
         ends = Ends(*(self.rows.found[f"end_{name}"][:batch] for name in Ends._fields))
         words, slots = self._paths(ends, ran)
         if sharpness is not None:
@@ -162,23 +162,22 @@ class BeamBoard:
 
     def _read(self, ends: Ends, words: Int[Tensor, "b h t"], slots: Int[Tensor, "b h t"]) -> list[list[Hypothesis]]:
         """The hypotheses of ends that are brought to the host."""
+        count, finished = words.shape[1], ends.token == self.rules.eos
         steps = ends.step - (ends.token == NOWHERE).long()
-        facts = torch.stack([column.double() for column in (ends.score, ends.log_prob, ends.token, steps, ends.group)])
-        texts, (scores, log_probs, tokens, lengths, groups) = words.tolist(), facts.tolist()
-        weights = self._weights(slots, steps.flatten())
-        found, eos, looks = list[list[Hypothesis]](), self.rules.eos, iter(weights or [])
-        for text, *numbers in zip(texts, scores, log_probs, tokens, lengths, groups, strict=True):
-            best = list[Hypothesis]()
-            for line, score, log_prob, token, length, group in zip(text, *numbers, strict=True):
-                look = next(looks, None)
-                if group != NONE:
-                    line = line[: int(length) - (token == eos)]
-                    look = look if look is not None and len(look) else None
-                    best.append(Hypothesis(line, log_prob, score, look, finished=token == eos))
-            found.append(best)
-        return found
+        columns = (ends.score, ends.log_prob, steps - finished.long(), finished, ends.group)
+        facts = torch.stack([column.flatten().double() for column in columns])
+        seen = self._seen(slots, steps.flatten())
+        self.rows.check()
+        scores, log_probs, lengths, ended, groups = facts.tolist()
+        tokens = [line[: int(length)] for line, length in zip(words.flatten(0, 1).tolist(), lengths, strict=True)]
+        every = many(tokens, log_probs, scores, map(bool, ended), seen)
+        found = [every[start : start + count] for start in range(0, len(every), count)]
+        if NONE not in groups:
+            return found
+        kept = [[group != NONE for group in groups[start : start + count]] for start in range(0, len(groups), count)]
+        return [list(compress(best, real)) for best, real in zip(found, kept, strict=True)]
 
-    def _weights(self, slots: Int[Tensor, "b h t"], lengths: Int[Tensor, " e"]) -> list[Tensor] | None:
+    def _seen(self, slots: Int[Tensor, "b h t"], lengths: Int[Tensor, " e"]) -> Seen | None:
         """Where each hypothesis looked, at each of its steps."""
         if self.rows.looks is None:
             return None
@@ -187,7 +186,7 @@ class BeamBoard:
         sentences = torch.arange(batch, device=slots.device).reshape(-1, 1, 1)
         places = (times * self.rows.sentences + sentences) * self.rules.beams + slots
         seen = self.rows.looks.flatten(0, 2).index_select(0, places.flatten()).view(batch * count, steps, -1)
-        return by_sentence(seen, lengths)
+        return seen_by(seen, lengths)
 
     def _barred(self, log_probs: Float[Tensor, "n v"], now: dict[str, Tensor]) -> Float[Tensor, "n v"]:
         log_probs = self.barred(log_probs, self.rows.time)

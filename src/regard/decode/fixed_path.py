@@ -1,14 +1,14 @@
 """Greedy search and sampling over fixed shapes: one path for each sentence, all of it on the device."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.decode.fixed_board import Barred, Rows
-from regard.decode.hypothesis import Hypothesis, many
+from regard.decode.hypothesis import Hypothesis, Seen, many
 from regard.decode.sample import truncate
 from regard.kernels.limits import can_read_logits
 
@@ -75,19 +75,18 @@ class PathBoard:
 
     def results(self, batch: int, ran: int) -> list[list[Hypothesis]]:
         """One hypothesis for each sentence, after `ran` steps; waits for the device."""
-        self.rows.check()
-        lengths = self.rows.found["length"][:batch]
-        taken = torch.arange(1, ran + 1, device=lengths.device).unsqueeze(1) <= lengths
-        gains = self.gains[1 : ran + 1, :batch].double() * taken
-        gained = gains.sum(0).tolist()
-        steps, finished = lengths.tolist(), self.rows.found["finished"][:batch].tolist()
-        words = self.path[1 : ran + 1, :batch].T.tolist()
-        weights: Sequence[Tensor | None] = [None] * batch
+        length, finished = (self.rows.found[name][:batch] for name in ("length", "finished"))
+        taken = torch.arange(1, ran + 1, device=length.device).unsqueeze(1) <= length
+        gained = (self.gains[1 : ran + 1, :batch].double() * taken).sum(0)
+        facts = torch.stack([gained, length.double(), finished.double()])
+        words = self.path[1 : ran + 1, :batch].T.contiguous()  # all of this is sent before anybody waits
+        seen = None
         if self.rows.looks is not None:
-            weights = by_sentence(self.rows.looks[1 : ran + 1, :batch, 0].transpose(0, 1), lengths)
-        tokens = [line[: count - done] for line, count, done in zip(words, steps, finished, strict=True)]
-        found = many(tokens, gained, gained, weights, finished)
-        return [[one] for one in found]
+            seen = seen_by(self.rows.looks[1 : ran + 1, :batch, 0].transpose(0, 1), length)
+        self.rows.check()
+        gains, steps, ended = facts.tolist()
+        tokens = [line[: int(count - done)] for line, count, done in zip(words.tolist(), steps, ended, strict=True)]
+        return [[one] for one in many(tokens, gains, gains, map(bool, ended), seen)]
 
     def _advance_in_one(self, logits: Float[Tensor, "m v"], weights: Tensor | None, sentences: int) -> None:
         """Takes the step in one kernel."""
@@ -110,9 +109,10 @@ class PathBoard:
         return (below <= chance.unsqueeze(1) * below[:, -1:]).sum(-1).clamp(max=log_probs.shape[1] - 1)
 
 
-def by_sentence(weights: Float[Tensor, "b t k"], lengths: Int[Tensor, " b"]) -> list[Tensor]:
+def seen_by(weights: Float[Tensor, "b t k"], lengths: Int[Tensor, " b"]) -> Seen:
     """The first `lengths` rows of each sentence: copied to the host at once."""
     steps = torch.arange(weights.shape[1], device=weights.device)
     chosen = (steps < lengths.unsqueeze(1)).flatten().nonzero().squeeze(1)
     picked = weights.flatten(0, 1).index_select(0, chosen).cpu()
-    return list(torch.split(picked, lengths.tolist()))
+    ends = list(accumulate(lengths.tolist()))
+    return Seen(picked, [0, *ends[:-1]], ends)

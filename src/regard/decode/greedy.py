@@ -105,7 +105,7 @@ def _gathered(
             words[sentence][: steps - done],
             log_prob=log_prob,
             score=log_prob,
-            weights=None if weights is None else weights[sentence, :steps].clone(),
+            weights=weights[sentence, :steps].clone() if weights is not None and steps else None,
             finished=done,
         )
         for sentence, (log_prob, steps, done) in enumerate(ends)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -167,13 +168,13 @@ class FastSearch:
         """The pairs sorted by length: on a GPU as many at once as memory allows, of one of a few lengths."""
         if self.device.type != "cuda":
             return evaluation_batches(pairs, max_tokens=max_tokens)
-        order = sorted(range(len(pairs)), key=lambda number: len(pairs[number][0]))
-        chosen = []
-        while order:
-            keys = padded_length(len(pairs[order[-1]][0]) + 1)
+        lengths = np.fromiter((len(source) for source, _ in pairs), np.int64, len(pairs))
+        order, chosen = lengths.argsort(kind="stable"), list[SourceBatch]()
+        while len(order):
+            keys = padded_length(int(lengths[order[-1]]) + 1)
             size = FEW if len(order) <= FEW else self._size(keys, rules, int(ratio * keys) + 10)
             part, order = order[-size:], order[:-size]
-            chosen.append(source_batch(pairs, part, length=keys))
+            chosen.append(source_batch(pairs, part.tolist(), length=keys))
         return chosen[::-1]
 
     def _size(self, keys: int, rules: PathRules | Rules, longest: int) -> int:
