@@ -153,7 +153,7 @@ def translator_part(part: str, device: torch.device, asked: argparse.Namespace) 
         earlier = None
         if asked.earlier is not None:
             earlier = stack.enter_context(Earlier(asked.earlier, name, asked.sentences, words=words, ragged=ragged))
-        for beams in (1, 5):
+        for beams in asked.beams:
             how = Search(beams=beams, length_penalty=0.0)
             case = f"{'ragged' if ragged else f'{STEPS} steps'}, {'greedy' if beams == 1 else f'beam {beams}'}"
             print(f"\n{part}, {case}, {len(sentences.pairs)} sentences", flush=True)
@@ -260,6 +260,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what is compared and timed")
     parser.add_argument("--sentences", type=int, default=1000, help="how many are translated")
+    parser.add_argument("--beams", nargs="+", type=int, default=[1, 5], help="of translators: 1 is greedy")
     parser.add_argument("--rounds", type=int, default=3, help="how often each way takes its turn")
     parser.add_argument("--limit", type=float, default=240, help="seconds after which no further part begins")
     parser.add_argument("--check", action="store_true", help="only compare, at small sizes; on a CPU too")
