@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.testing import assert_close
 
 from regard.attention import Mask, attend
 from regard.base import ConfigError, ImplementationUnavailable, ShapeError
@@ -19,7 +20,7 @@ from regard.kernels import fused_additive, fused_additive_with_weights, reasons_
 from regard.kernels.single_query import FusedSteps, fused_single_dot
 from regard.models import Bahdanau, BahdanauConfig, Luong, LuongConfig
 from regard.nn.step_attention import StepAttention
-from regard.score import Additive
+from regard.score import Additive, Cosine, Dot, ScaledDot
 from regard.score.additive import additive
 from regard.score.dot import dot
 
@@ -532,11 +533,57 @@ def test_single_rules() -> None:
     check(inputs(2, 1), allowed=allowed(1, 1, 21), window=(15, 0))
 
 
+def test_single_padding_is_not_read() -> None:
+    query, keys, values, v = inputs(3, 1, 37)
+    seen = allowed(3, 1, 37)
+    seen[0, :, 16:], seen[1] = False, False  # tiles of which no key is seen, and nothing at all
+    hidden = ~seen.mT
+    holes = [side.masked_fill(hidden, torch.nan) for side in (keys, values)]
+    whole, _ = fused_additive(query, keys, values, v, allowed=seen)
+    found, _ = fused_additive(query, *holes, v, allowed=seen)
+    assert torch.equal(found, whole)
+    assert found[1].count_nonzero() == 0
+    assert torch.equal(
+        fused_single_dot(query, *holes, allowed=seen), fused_single_dot(query, keys, values, allowed=seen)
+    )
+
+
 def dot_reference(tensors: list[Tensor], grad: Tensor, scale: float, rules: dict[str, Any]) -> list[Tensor]:
     query, keys, values = (x.detach().requires_grad_() for x in tensors)
     score = lambda query, keys: scale * dot(query, keys)  # noqa: E731
     context = attend(query, keys, values, score=score, mask=mask_of(rules), impl="reference").context
     return [context, *torch.autograd.grad(context, (query, keys, values), grad.to(context.dtype))]
+
+
+@pytest.mark.parametrize("kind", [Dot, ScaledDot, Cosine])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_single_dot_with_weights_of_a_step(kind: Any, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    true_one = single_query.single_dot_with_weights
+
+    def counting(*given: Tensor, **rules: Any) -> tuple[Tensor, Tensor]:
+        made.append(1)
+        return true_one(*given, **rules)
+
+    monkeypatch.setattr(single_query, "single_dot_with_weights", counting)
+    query, keys, values, _ = inputs(3, 1, 37, dtype=dtype)
+    lengths = torch.tensor([37, 5, 0], device=DEVICE)
+    dense = allowed(3, 1, 37)
+    dense[1] = False
+    for mask in (None, Mask.padding(lengths), Mask.of(dense)):
+        exact = attend(query.double(), keys.double(), values.double(), score=kind(), mask=mask)
+        with torch.no_grad():
+            found = attend(query, keys, values, score=kind(), mask=mask)
+        close = 3e-2 if dtype == torch.bfloat16 else 1e-5
+        assert_close(found.context.double(), exact.context, rtol=close, atol=close)
+        assert found.weights is not None
+        assert exact.weights is not None
+        assert found.weights.dtype == dtype
+        assert_close(found.weights.double(), exact.weights, rtol=close, atol=close)
+        assert (found.weights[exact.weights == 0] == 0).all()
+    assert len(made) == 3
+    attend(query.requires_grad_(), keys, values, score=kind()).context.sum().backward()  # which needs another way
+    assert len(made) == 3
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ TILE = {"block_q": 16, "block_k": 32}  # small ones, for time
 OF_ROWS = {"has_lengths": True, "block_own": 16, "block_walk": 32, "block_features": 32, "stages": 3}
 WALK = OF_ROWS | {"has_counts": True}
 ROW = {"block": 16, "padded_features": 32, "padded_depth": 16, "is_dot": False, "unit": 8}
-FORTH, BACK = ROW | {"with_scores": False}, ROW | {"is_step": False, "has_grad_weights": False}
+FORTH, BACK = ROW | {"with_weights": False}, ROW | {"is_step": False, "has_grad_weights": False}
 ROWS = {
     **TILE,
     "has_rows": True,
@@ -123,7 +123,7 @@ KERNELS: dict[str, tuple[Any, dict[str, Any]]] = {
     "weights, second": (dot_weights._pass, ROWS | {"is_first": False}),
     "unit": (unit._unit, {"backward": True, "block": 16, "padded": 32}),
     "single forward": (single_query._forward, FLAGS | FORTH),
-    "single forward, with scores": (single_query._forward, FLAGS | FORTH | {"with_scores": True}),
+    "single forward, with weights": (single_query._forward, FLAGS | FORTH | {"with_weights": True}),
     "single backward": (single_query._backward, FLAGS | BACK),
     "single backward, of weights": (single_query._backward, FLAGS | BACK | {"has_grad_weights": True}),
     "single forward, dot": (single_query._forward, FLAGS | FORTH | {"is_dot": True}),

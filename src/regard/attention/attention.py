@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from regard.align import Align, Alignment, Softmax
 from regard.attention.checks import check_call, check_callable, check_dropout, check_pairs, key_tensor
 from regard.attention.dispatch import DOTS, Call, check_impl, choose
-from regard.attention.fused import additive, banded, broadcast, few, sdpa, short
+from regard.attention.fused import additive, banded, broadcast, few, one_query, sdpa, short
 from regard.attention.mask import Mask, as_mask, fit
 from regard.attention.output import AttentionOutput, CallOptions
 from regard.attention.tracing import record, watched
@@ -246,6 +246,8 @@ def _fused(
         return AttentionOutput(*found)
     if way == "sdpa" and not wished and bias is None and not options.dropout:
         both = few(query, prepared, values, score, align, mask, need_weights=need_weights)
+        if both is None and need_weights:
+            both = one_query(query, prepared, values, score, align, mask)
         if both is not None:
             return AttentionOutput(*both)
     if way == "banded":

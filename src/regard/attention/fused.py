@@ -20,7 +20,7 @@ from regard.kernels.derivatives import (
     with_second_derivative,
     without_autocast,
 )  # fmt: skip
-from regard.kernels.limits import WIDEST, are_few, reasons_against_triton, width_limit
+from regard.kernels.limits import WIDEST, are_few, is_single, reasons_against_triton, width_limit
 from regard.score import Prepared, Score
 from regard.score.score import AdditiveForm, common_type, to_float32
 
@@ -98,6 +98,24 @@ def few(
     return few_queries(
         form.query, form.keys, values, scale=form.scale / align.temperature, allowed=allowed, need_weights=need_weights
     )
+
+
+def one_query(
+    query: Tensor, prepared: Prepared, values: Tensor, score: Score, align: Softmax, mask: Mask | None
+) -> tuple[Tensor, Tensor] | None:
+    """Context and weights of one query [n 1 d] in one kernel, as in a search; None where it has none."""
+    if query.ndim != 3 or query.shape[1] != 1 or torch.compiler.is_compiling() or transformed():
+        return None
+    form = score.as_dot(query, prepared.keys)
+    if not is_single(form.query, form.keys, values) or not len(query) == len(form.keys) == len(values):
+        return None
+    from regard.kernels.single_query import single_dot_with_weights
+
+    rules = mask_rules(mask, (len(query),), 1, values.shape[1], query.device)
+    context, weights = single_dot_with_weights(
+        form.query, form.keys, values, scale=form.scale / align.temperature, **rules
+    )
+    return context, weights.to(query.dtype)
 
 
 def _reads_lower_right(num_queries: int, num_keys: int, dtype: torch.dtype, device: torch.device) -> bool:

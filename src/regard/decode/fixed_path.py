@@ -12,6 +12,8 @@ from regard.decode.hypothesis import Hypothesis, Seen, many
 from regard.decode.sample import truncate
 from regard.kernels.limits import can_read_logits
 
+MOST_PINNED = 2**26  # bytes that are copied to the host by way of pinned memory
+
 
 @dataclass(frozen=True)
 class PathRules:
@@ -113,6 +115,15 @@ def seen_by(weights: Float[Tensor, "b t k"], lengths: Int[Tensor, " b"]) -> Seen
     """The first `lengths` rows of each sentence: copied to the host at once."""
     steps = torch.arange(weights.shape[1], device=weights.device)
     chosen = (steps < lengths.unsqueeze(1)).flatten().nonzero().squeeze(1)
-    picked = weights.flatten(0, 1).index_select(0, chosen).cpu()
+    picked = on_host(weights.flatten(0, 1).index_select(0, chosen))
     ends = list(accumulate(lengths.tolist()))
     return Seen(picked, [0, *ends[:-1]], ends)
+
+
+def on_host(tensor: Tensor) -> Tensor:
+    """A copy on the host, by way of pinned memory, which torch keeps for the next one."""
+    if tensor.device.type != "cuda" or tensor.nbytes > MOST_PINNED:
+        return tensor.cpu()
+    place = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+    place.copy_(tensor)
+    return place.clone()

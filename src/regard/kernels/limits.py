@@ -10,6 +10,7 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 WIDEST = 256  # features and value width
 WIDEST_SINGLE = 2048  # the same, for one query
 WIDEST_BANDED = 128  # head and value width of attention over a band
+MOST_SINGLE_KEYS = 1024  # of one query, along which one program walks
 MOST_FEW_QUERIES, MOST_FEW_KEYS, WIDEST_FEW = 16, 128, 128  # that one program has at once, see few_queries.py
 MOST_CELLS = 8192  # of a memory, rows and columns each raised to a power of two: one program has all of it in registers
 MOST_SHORT_KEYS = 128  # of one item and head of attention over short texts: one program has all of them
@@ -81,6 +82,15 @@ def are_few(query: Tensor, keys: Tensor, values: Tensor) -> bool:
     if torch.is_grad_enabled() and (query.requires_grad or keys.requires_grad or values.requires_grad):
         return False
     return not reasons_against_triton(query.device, query, keys, values, widest=WIDEST_FEW)
+
+
+def is_single(query: Tensor, keys: Tensor, values: Tensor) -> bool:
+    """Whether one program should walk along the keys of the one query of each item, and nobody asks for a gradient."""
+    if query.shape[-2] != 1 or values.shape[-2] > MOST_SINGLE_KEYS or not query.dtype == keys.dtype == values.dtype:
+        return False
+    if torch.is_grad_enabled() and (query.requires_grad or keys.requires_grad or values.requires_grad):
+        return False
+    return not reasons_against_triton(query.device, query, keys, values, widest=WIDEST_SINGLE)
 
 
 def can_read_logits(logits: Tensor) -> bool:

@@ -40,14 +40,14 @@ def _scores(query, key, weight, scale, is_dot: tl.constexpr):
 
 @jit
 def _forward(
-    query, keys, values, v, context, log_sum, sums, all_scores, lengths, allowed, seed,
+    query, keys, values, v, context, log_sum, sums, all_weights, lengths, allowed, seed,
     stride_qn, stride_kn, stride_k, stride_vn, stride_v, stride_an, stride_a,
     num_keys, features, depth, scale, before, after, dropout,
     has_lengths: tl.constexpr, has_window: tl.constexpr, has_allowed: tl.constexpr, has_dropout: tl.constexpr,
-    is_dot: tl.constexpr, with_scores: tl.constexpr, unit: tl.constexpr,
+    is_dot: tl.constexpr, with_weights: tl.constexpr, unit: tl.constexpr,
     block: tl.constexpr, padded_features: tl.constexpr, padded_depth: tl.constexpr,
 ):  # fmt: skip
-    """The context of one query; and its scores, −∞ where it sees nothing in a tile that it looks at."""
+    """The context of one query; and its weights, for which the scores are kept where the weights will stand."""
     item = tl.program_id(0).to(tl.int64)
     features, depth, stride_qn = features * unit, depth * unit, stride_qn * unit  # so that loads can be wide
     stride_kn, stride_k, stride_vn, stride_v = stride_kn * unit, stride_k * unit, stride_vn * unit, stride_v * unit
@@ -65,35 +65,51 @@ def _forward(
     result = tl.zeros([padded_depth], tl.float32)
     for tile in range(first, tl.cdiv(length, block)):
         columns = tile * block + tl.arange(0, block)
-        inside = (columns[:, None] < num_keys) & (at[None, :] < features)
-        there = (columns[:, None] < num_keys) & (deep[None, :] < depth)
-        key = tl.load(keys + item * stride_kn + columns[:, None] * stride_k + at[None, :], mask=inside, other=0.0)
-        value = tl.load(values + item * stride_vn + columns[:, None] * stride_v + deep[None, :], mask=there, other=0.0)
-        scores, _ = _scores(q, key.to(tl.float32), weight, scale, is_dot)
         seen = visible(
             allowed + item * stride_an, stride_a, row, columns, num_keys - 1, 1, length,
             before, after, has_window, has_allowed,
         )  # fmt: skip
         seen = tl.reshape(seen, [block])
-        scores = tl.where(seen, scores, -float("inf"))
-        if with_scores:
-            tl.store(all_scores + item * num_keys + columns, scores, mask=columns < num_keys)
-        higher = tl.maximum(highest, tl.max(scores, 0))
-        base = tl.where(higher == -float("inf"), 0.0, higher)
-        shrink = tl.exp(highest - base)
-        weights = tl.where(seen, precise_exp(tl.where(seen, scores - base, 0.0)), 0.0)
-        total = total * shrink + tl.sum(weights, 0)
-        if has_dropout:
-            keep = tl.reshape(kept(seed, item, row, columns, dropout), [block])
-            weights = tl.where(keep, weights / (1.0 - dropout), 0.0)
-        result = result * shrink + tl.sum(weights[:, None] * value.to(tl.float32), 0)
-        highest = higher
-    result = result / tl.where(total != 0.0, total, 1.0)
+        if tl.max(seen.to(tl.int32), 0) > 0:  # padding is never read
+            inside, there = seen[:, None] & (at[None, :] < features), seen[:, None] & (deep[None, :] < depth)
+            key = tl.load(keys + item * stride_kn + columns[:, None] * stride_k + at[None, :], mask=inside, other=0.0)
+            value = tl.load(
+                values + item * stride_vn + columns[:, None] * stride_v + deep[None, :], mask=there, other=0.0
+            )
+            scores, _ = _scores(q, key.to(tl.float32), weight, scale, is_dot)
+            scores = tl.where(seen, scores, -float("inf"))
+            if with_weights:
+                tl.store(all_weights + item * num_keys + columns, scores, mask=columns < num_keys)
+            higher = tl.maximum(highest, tl.max(scores, 0))
+            base = tl.where(higher == -float("inf"), 0.0, higher)
+            shrink = tl.exp(highest - base)
+            weights = tl.where(seen, precise_exp(tl.where(seen, scores - base, 0.0)), 0.0)
+            total = total * shrink + tl.sum(weights, 0)
+            if has_dropout:
+                keep = tl.reshape(kept(seed, item, row, columns, dropout), [block])
+                weights = tl.where(keep, weights / (1.0 - dropout), 0.0)
+            result = result * shrink + tl.sum(weights[:, None] * value.to(tl.float32), 0)
+            highest = higher
+    divisor = tl.where(total != 0.0, total, 1.0)
+    result = result / divisor
     tl.store(context + item * depth + deep, result.to(context.dtype.element_ty), mask=deep < depth)
-    logarithm = tl.where(total != 0.0, highest + tl.log(tl.where(total != 0.0, total, 1.0)), -float("inf"))
+    logarithm = tl.where(total != 0.0, highest + tl.log(divisor), -float("inf"))
     tl.store(log_sum + item, logarithm)
     tl.store(sums + 2 * item, highest)
     tl.store(sums + 2 * item + 1, total)
+    if with_weights:
+        tl.debug_barrier()  # all scores are there
+        base = tl.where(highest == -float("inf"), 0.0, highest)
+        for tile in range(tl.cdiv(num_keys, block)):
+            columns = tile * block + tl.arange(0, block)
+            seen = visible(
+                allowed + item * stride_an, stride_a, row, columns, num_keys - 1, 1, length,
+                before, after, has_window, has_allowed,
+            )  # fmt: skip
+            seen = tl.reshape(seen, [block])
+            scores = tl.load(all_weights + item * num_keys + columns, mask=seen, other=-float("inf"))
+            weights = tl.where(seen, precise_exp(tl.where(seen, scores - base, 0.0)) / divisor, 0.0)
+            tl.store(all_weights + item * num_keys + columns, weights, mask=columns < num_keys)
 
 
 @jit
@@ -236,20 +252,15 @@ def forward(
     unit = math.gcd(8, a, d, *strides)
     context = values.new_empty(n, 1, d)
     log_sum, sums = (torch.empty(n, width, dtype=torch.float32, device=values.device) for width in (1, 2))
-    if weights is not None:
-        weights.fill_(-torch.inf)  # not every tile is looked at
     with on(query):
         _forward[(n,)](
             query, keys, values, query if v is None else v.contiguous(), context, log_sum, sums,
             sums if weights is None else weights, *pointers(rules, query),
             *(stride // unit for stride in strides), *mask_strides(rules),
             k, a // unit, d // unit, float(scale), rules.before, rules.after, rules.dropout,
-            **flags(rules), is_dot=v is None, with_scores=weights is not None, unit=unit,
+            **flags(rules), is_dot=v is None, with_weights=weights is not None, unit=unit,
             **_sizes(a, d, block, most_warps=16),
         )  # fmt: skip
-    if weights is not None:  # which has the scores
-        highest, total = sums[:, None, :1].clamp(min=-1e30), sums[:, None, 1:].clamp(min=1.0)  # −∞ and 0: an empty row
-        weights.sub_(highest).exp_().div_(total)
     return context, log_sum, sums
 
 
@@ -352,11 +363,35 @@ def fused_single_dot(
         raise ImplementationUnavailable(
             "fused_single_dot cannot run here: " + "; ".join(reasons), cure="use impl='sdpa'"
         )
-    before, after = (EVERYWHERE, EVERYWHERE) if window is None else (min(side, EVERYWHERE) for side in sides(window))
-    after = 0 if causal and window is not None else after  # one query is the last, and has no later keys
-    context, _ = _dot_forward(query, keys, values, lengths, allowed, before, after, float(scale))
+    context, _ = _dot_forward(query, keys, values, lengths, allowed, *_reach(window, causal), float(scale))
     assert isinstance(context, Tensor)
     return context
+
+
+def single_dot_with_weights(
+    query: Float[Tensor, "n 1 d"],
+    keys: Float[Tensor, "n k d"],
+    values: Float[Tensor, "n k v"],
+    *,
+    scale: float = 1.0,
+    lengths: Int[Tensor, " n"] | None = None,
+    causal: bool = False,
+    window: tuple[int, int] | None = None,
+    allowed: Bool[Tensor, "#n 1 k"] | None = None,
+) -> tuple[Float[Tensor, "n 1 v"], Float[Tensor, "n 1 k"]]:
+    """The same without a gradient, and the weights in float32, from one pass, as in a step of a search."""
+    refuse_transforms("single_dot_with_weights")
+    weights = query.new_zeros(len(query), 1, keys.shape[1], dtype=torch.float32)
+    if 0 in (*query.shape, *values.shape):
+        return values.new_zeros(len(query), 1, values.shape[2]), weights
+    rules = rules_of(query, keys, lengths, allowed, None, *_reach(window, causal), 0.0)
+    return forward(query, keys, values, None, rules, scale=scale, weights=weights)[0], weights
+
+
+def _reach(window: tuple[int, int] | None, causal: bool) -> tuple[int, int]:
+    """How many keys before and after its own one the query sees: one query is the last, and has no later keys."""
+    before, after = (EVERYWHERE, EVERYWHERE) if window is None else (min(side, EVERYWHERE) for side in sides(window))
+    return before, 0 if causal and window is not None else after
 
 
 @opaque("regard::single_dot_forward")

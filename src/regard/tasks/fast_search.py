@@ -254,7 +254,10 @@ class FastSearch:
         return found
 
     def _allocated(self) -> int:
-        return torch.cuda.memory_allocated(self.device) if self.device.type == "cuda" else 0
+        if self.device.type != "cuda":
+            return 0
+        facts = torch.cuda.memory.memory_stats_as_nested_dict(self.device)  # memory_allocated takes ten times as long
+        return int(facts["allocated_bytes"]["all"]["current"])
 
     def _rows(self, batch: int) -> int:
         """For how many sentences a search of `batch` has places."""
@@ -357,14 +360,14 @@ def rules_of(how: Any, forbidden: Sequence[int]) -> PathRules | Rules:
 
 
 def padded_length(length: int) -> int:
-    """One of a few lengths: 8, 16, 24, 32, 48, 64, 96, 128 …
+    """One of a few lengths: 8, 16, 24 … 64, 96, 128, 192 …
 
     >>> [padded_length(length) for length in (1, 8, 17, 33, 65, 130)]
-    [8, 8, 24, 48, 96, 192]
+    [8, 8, 24, 40, 96, 192]
     """
     size = 8
     while size < length:
-        size += 8 if size < 32 else size // 2 if size & (size - 1) == 0 else size // 3
+        size += 8 if size < 64 else size // 2 if size & (size - 1) == 0 else size // 3
     return size
 
 
