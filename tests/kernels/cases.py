@@ -535,9 +535,9 @@ def test_single_rules() -> None:
 
 def test_single_padding_is_not_read() -> None:
     query, keys, values, v = inputs(3, 1, 37)
-    seen = allowed(3, 1, 37)
-    seen[0, :, 16:], seen[1] = False, False  # tiles of which no key is seen, and nothing at all
+    seen = torch.arange(37, device=DEVICE) < torch.tensor([16, 0, 34], device=DEVICE)[:, None, None]
     hidden = ~seen.mT
+    seen[2, :, 3:9] = False  # a gap is no padding
     holes = [side.masked_fill(hidden, torch.nan) for side in (keys, values)]
     whole, _ = fused_additive(query, keys, values, v, allowed=seen)
     found, _ = fused_additive(query, *holes, v, allowed=seen)

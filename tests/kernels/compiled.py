@@ -36,7 +36,7 @@ TILE = {"block_q": 16, "block_k": 32}  # small ones, for time
 OF_ROWS = {"has_lengths": True, "block_own": 16, "block_walk": 32, "block_features": 32, "stages": 3}
 WALK = OF_ROWS | {"has_counts": True}
 ROW = {"block": 16, "padded_features": 32, "padded_depth": 16, "is_dot": False, "unit": 8}
-FORTH, BACK = ROW | {"with_weights": False}, ROW | {"is_step": False, "has_grad_weights": False}
+FORTH, BACK = ROW | {"with_weights": False, "chunk": 128}, ROW | {"is_step": False, "has_grad_weights": False}
 ROWS = {
     **TILE,
     "has_rows": True,

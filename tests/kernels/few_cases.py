@@ -59,21 +59,6 @@ def test_random_shapes_are_those_of_float64(seed: int) -> None:
     assert torch.equal(alone, context)
 
 
-@pytest.mark.parametrize("q", [1, 3])
-def test_what_no_query_sees_is_not_read(q: int) -> None:
-    torch.manual_seed(0)
-    query, keys, values = (torch.randn(2, 2, rows, 16, device=DEVICE) for rows in (q, 30, 30))
-    seen = torch.arange(30, device=DEVICE) < torch.tensor([17, 0], device=DEVICE)[:, None, None]
-    holes = [side.masked_fill(~seen.unsqueeze(1).mT, torch.nan) for side in (keys, values)]
-    context, weights = few_queries(query, *holes, allowed=seen, need_weights=True)
-    right = few_queries(query, keys, values, allowed=seen, need_weights=True)
-    assert right[1] is not None
-    assert weights is not None
-    assert torch.equal(context, right[0])
-    assert torch.equal(weights, right[1])
-    assert context[1].count_nonzero() == 0
-
-
 @pytest.mark.parametrize(
     ("place", "dtype"), [(0, torch.float32), (1, torch.bfloat16), (14, torch.float16), (15, torch.float32)]
 )

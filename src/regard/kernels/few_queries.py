@@ -28,15 +28,12 @@ class NewItem(NamedTuple):
 
 @jit
 def _side(
-    given, fresh, item, group, columns, wide, open_, now, num_keys, width,
+    given, fresh, item, group, columns, wide, now, num_keys, width,
     stride_n, stride_h, stride_k, stride_fn, stride_fh, writes, has_new: tl.constexpr,
 ):  # fmt: skip
-    """Keys or values [columns, wide] of one head; the new one is put among them, and written to its place.
-
-    What no query may see is not read.
-    """
+    """Keys or values [columns, wide] of one head; the new one is put among them, and written to its place."""
     base = given + item * stride_n + group * stride_h
-    there = open_[:, None] & (wide[None, :] < width)
+    there = (columns[:, None] < num_keys) & (wide[None, :] < width)
     if has_new:
         there &= columns[:, None] < now
     tile = tl.load(base + columns[:, None] * stride_k + wide[None, :], mask=there, other=0.0)
@@ -53,7 +50,7 @@ def _few(
     stride_qn, stride_qh, stride_q, stride_kn, stride_kh, stride_k, stride_vn, stride_vh, stride_v,
     stride_fn, stride_fh, stride_gn, stride_gh, stride_an, stride_a,
     num_queries, num_keys, features, depth, scale, heads, groups,
-    has_new: tl.constexpr, has_allowed: tl.constexpr, one_rule: tl.constexpr, with_weights: tl.constexpr,
+    has_new: tl.constexpr, has_allowed: tl.constexpr, with_weights: tl.constexpr,
     block_q: tl.constexpr, block_k: tl.constexpr, padded_features: tl.constexpr, padded_depth: tl.constexpr,
 ):  # fmt: skip
     """Context and weights of all queries of one head."""
@@ -65,22 +62,19 @@ def _few(
     now = num_keys - 1
     if has_new:
         now = tl.load(place).to(tl.int32)
-    open_ = columns < num_keys
-    if has_allowed and one_rule:
-        open_ &= tl.load(allowed + item * stride_an + columns, mask=open_, other=0) != 0
     key = _side(
-        keys, new_key, item, group, columns, at, open_, now, num_keys, features,
+        keys, new_key, item, group, columns, at, now, num_keys, features,
         stride_kn, stride_kh, stride_k, stride_fn, stride_fh, writes, has_new,
     )  # fmt: skip
     value = _side(
-        values, new_value, item, group, columns, deep, open_, now, num_keys, depth,
+        values, new_value, item, group, columns, deep, now, num_keys, depth,
         stride_vn, stride_vh, stride_v, stride_gn, stride_gh, writes, has_new,
     )  # fmt: skip
     inside = (rows[:, None] < num_queries) & (at[None, :] < features)
     asked = tl.load(query + item * stride_qn + head * stride_qh + rows[:, None] * stride_q + at[None, :],
                     mask=inside, other=0.0)  # fmt: skip
-    seen = (rows[:, None] < num_queries) & (columns[None, :] <= now) & open_[None, :]
-    if has_allowed and not one_rule:
+    seen = (rows[:, None] < num_queries) & (columns[None, :] <= now)
+    if has_allowed:
         look = allowed + item * stride_an + rows[:, None] * stride_a + columns[None, :]
         seen &= tl.load(look, mask=seen, other=0) != 0
     if block_q == 1:
@@ -146,8 +140,7 @@ def few_queries(
             *query.stride()[:3], *key_rows.stride()[:3], *value_rows.stride()[:3],
             *(stride for side in fresh for stride in side.stride()[:2]), *strides_of_mask,
             q, k, a, v, float(scale), h, h // g,
-            has_new=new is not None, has_allowed=allowed is not None, one_rule=q == 1 or strides_of_mask[1] == 0,
-            with_weights=need_weights,
+            has_new=new is not None, has_allowed=allowed is not None, with_weights=need_weights,
             block_q=block_q, block_k=block_k, padded_features=wide, padded_depth=deep,
             num_warps=1 if block_k * max(wide, deep) <= 2048 else 2 if block_k * max(wide, deep) <= 4096 else 4,
         )  # fmt: skip

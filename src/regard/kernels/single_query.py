@@ -25,6 +25,8 @@ from regard.kernels.masks import Rules, flags, mask_strides, pointers, visible
 from regard.kernels.masks import rules as rules_of
 from regard.kernels.opaque import opaque
 
+MANY = 528  # items, from which on a GPU with 132 multiprocessors has four for each
+
 
 @jit
 def _scores(query, key, weight, scale, is_dot: tl.constexpr):
@@ -39,12 +41,23 @@ def _scores(query, key, weight, scale, is_dot: tl.constexpr):
 
 
 @jit
+def _last_allowed(allowed, length, chunk: tl.constexpr):
+    """The place after the last key that a mask allows: beyond it is padding, which nobody has to read."""
+    last = tl.zeros([chunk], tl.int32)
+    for start in range(0, length, chunk):
+        columns = start + tl.arange(0, chunk)
+        is_open = tl.load(allowed + columns, mask=columns < length, other=0) != 0
+        last = tl.maximum(last, tl.where(is_open, columns + 1, 0))
+    return tl.max(last, 0)
+
+
+@jit
 def _forward(
     query, keys, values, v, context, log_sum, sums, all_weights, lengths, allowed, seed,
     stride_qn, stride_kn, stride_k, stride_vn, stride_v, stride_an, stride_a,
     num_keys, features, depth, scale, before, after, dropout,
     has_lengths: tl.constexpr, has_window: tl.constexpr, has_allowed: tl.constexpr, has_dropout: tl.constexpr,
-    is_dot: tl.constexpr, with_weights: tl.constexpr, unit: tl.constexpr,
+    is_dot: tl.constexpr, with_weights: tl.constexpr, unit: tl.constexpr, chunk: tl.constexpr,
     block: tl.constexpr, padded_features: tl.constexpr, padded_depth: tl.constexpr,
 ):  # fmt: skip
     """The context of one query; and its weights, for which the scores are kept where the weights will stand."""
@@ -59,37 +72,38 @@ def _forward(
     length = num_keys
     if has_lengths:
         length = tl.minimum(tl.load(lengths + item).to(tl.int32), num_keys)
+    end = length
+    if has_allowed:
+        end = _last_allowed(allowed + item * stride_an, length, chunk)
     first = tl.maximum(num_keys - 1 - before, 0) // block
     highest = tl.full([], -float("inf"), tl.float32)
     total = tl.full([], 0.0, tl.float32)
     result = tl.zeros([padded_depth], tl.float32)
-    for tile in range(first, tl.cdiv(length, block)):
+    for tile in range(first, tl.cdiv(end, block)):
         columns = tile * block + tl.arange(0, block)
+        inside = (columns[:, None] < end) & (at[None, :] < features)
+        there = (columns[:, None] < end) & (deep[None, :] < depth)
+        key = tl.load(keys + item * stride_kn + columns[:, None] * stride_k + at[None, :], mask=inside, other=0.0)
+        value = tl.load(values + item * stride_vn + columns[:, None] * stride_v + deep[None, :], mask=there, other=0.0)
+        scores, _ = _scores(q, key.to(tl.float32), weight, scale, is_dot)
         seen = visible(
             allowed + item * stride_an, stride_a, row, columns, num_keys - 1, 1, length,
             before, after, has_window, has_allowed,
         )  # fmt: skip
         seen = tl.reshape(seen, [block])
-        if tl.max(seen.to(tl.int32), 0) > 0:  # padding is never read
-            inside, there = seen[:, None] & (at[None, :] < features), seen[:, None] & (deep[None, :] < depth)
-            key = tl.load(keys + item * stride_kn + columns[:, None] * stride_k + at[None, :], mask=inside, other=0.0)
-            value = tl.load(
-                values + item * stride_vn + columns[:, None] * stride_v + deep[None, :], mask=there, other=0.0
-            )
-            scores, _ = _scores(q, key.to(tl.float32), weight, scale, is_dot)
-            scores = tl.where(seen, scores, -float("inf"))
-            if with_weights:
-                tl.store(all_weights + item * num_keys + columns, scores, mask=columns < num_keys)
-            higher = tl.maximum(highest, tl.max(scores, 0))
-            base = tl.where(higher == -float("inf"), 0.0, higher)
-            shrink = tl.exp(highest - base)
-            weights = tl.where(seen, precise_exp(tl.where(seen, scores - base, 0.0)), 0.0)
-            total = total * shrink + tl.sum(weights, 0)
-            if has_dropout:
-                keep = tl.reshape(kept(seed, item, row, columns, dropout), [block])
-                weights = tl.where(keep, weights / (1.0 - dropout), 0.0)
-            result = result * shrink + tl.sum(weights[:, None] * value.to(tl.float32), 0)
-            highest = higher
+        scores = tl.where(seen, scores, -float("inf"))
+        if with_weights:
+            tl.store(all_weights + item * num_keys + columns, scores, mask=columns < num_keys)
+        higher = tl.maximum(highest, tl.max(scores, 0))
+        base = tl.where(higher == -float("inf"), 0.0, higher)
+        shrink = tl.exp(highest - base)
+        weights = tl.where(seen, precise_exp(tl.where(seen, scores - base, 0.0)), 0.0)
+        total = total * shrink + tl.sum(weights, 0)
+        if has_dropout:
+            keep = tl.reshape(kept(seed, item, row, columns, dropout), [block])
+            weights = tl.where(keep, weights / (1.0 - dropout), 0.0)
+        result = result * shrink + tl.sum(weights[:, None] * value.to(tl.float32), 0)
+        highest = higher
     divisor = tl.where(total != 0.0, total, 1.0)
     result = result / divisor
     tl.store(context + item * depth + deep, result.to(context.dtype.element_ty), mask=deep < depth)
@@ -259,7 +273,8 @@ def forward(
             *(stride // unit for stride in strides), *mask_strides(rules),
             k, a // unit, d // unit, float(scale), rules.before, rules.after, rules.dropout,
             **flags(rules), is_dot=v is None, with_weights=weights is not None, unit=unit,
-            **_sizes(a, d, block, most_warps=16),
+            chunk=min(128, power_of_two(k, 16)),
+            **_sizes(a, d, block, most_warps=_warps(n)),
         )  # fmt: skip
     return context, log_sum, sums
 
@@ -321,6 +336,13 @@ def _launch_backward(
             **flags(rules), is_dot=v is None, is_step=is_step, has_grad_weights=grad_weights is not None, unit=unit,
             **_sizes(a, d, block, most_warps=8),
         )  # fmt: skip
+
+
+def _warps(items: int) -> int:
+    """How many warps an item may have: 16 take all registers of a multiprocessor, and four such items hide each other's
+    waits better than one, where there are as many.
+    """
+    return 16 if items <= MANY // 4 else 8 if items <= MANY // 2 else 4
 
 
 def _sizes(features: int, depth: int, block: int | None, *, most_warps: int) -> dict[str, int]:

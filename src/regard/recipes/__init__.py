@@ -65,6 +65,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
     "transformer/plain_en_fr": transformer.plain_en_fr,
     "transformer/small_en_fr": transformer.small_en_fr,
     "transformer/multi30k_de_en": transformer.multi30k_de_en,
+    "transformer/multi30k_de_en_rdrop": transformer.multi30k_de_en_rdrop,
     "transformer/multi30k_en_de": transformer.multi30k_en_de,
     "transformer/tatoeba_en_fr": transformer.tatoeba_en_fr,
     "transformer/europarl_en_fr": transformer.europarl_en_fr,

@@ -23,6 +23,7 @@ class Cost(NamedTuple):
     seconds: float | None  # of a processor with one thread; two cores are up to twice as fast
     gpu_minutes: float | None  # of training, in the ledger
     gpu: str  # its name
+    gpu_shared: bool  # whether other trainings ran on it at the same time: alone it takes less
     megabytes: int | None  # of memory, on the CPU
     data: str  # where its data come from
     remark: str = ""  # what else the estimate rests on
@@ -35,7 +36,8 @@ class Cost(NamedTuple):
     @property
     def gpu_text(self) -> str:
         """The time on a GPU in words."""
-        return "" if self.gpu_minutes is None else duration(60 * self.gpu_minutes)
+        at_most = "≤ " if self.gpu_shared else ""
+        return "" if self.gpu_minutes is None else at_most + duration(60 * self.gpu_minutes)
 
     @property
     def memory_text(self) -> str:
@@ -56,14 +58,29 @@ class Cost(NamedTuple):
 def cost(recipe: Recipe) -> Cost:
     """What a recipe of the menu costs, with as many updates as it has now."""
     measured, run = _measured().get(recipe.name), entry(recipe.name)
-    gpu, minutes = "", None
+    gpu, minutes, shared = "", None, False
     if run is not None and run["runs"][0]["environment"].get("gpu"):
         each = [one["minutes_of_training"] for one in run["runs"]]
         gpu, minutes = run["runs"][0]["environment"]["gpu"], sum(each) / len(each)
+        shared = _shared(run)
     if measured is None:
-        return Cost(None, minutes, gpu, None, _data(recipe), "not measured")
+        return Cost(None, minutes, gpu, shared, None, _data(recipe), "not measured")
     seconds, remark = _estimate(recipe, measured, run)
-    return Cost(seconds, minutes, gpu, measured["memory"], _data(recipe), remark)
+    return Cost(seconds, minutes, gpu, shared, measured["memory"], _data(recipe), remark)
+
+
+def _shared(run: dict[str, Any]) -> bool:
+    """Whether the trainings of a row ran side by side, with one another or with those of other rows.
+
+    >>> _shared({"runs": [{}], "command": "python tools/reproduce.py ram/small --seeds 1 --jobs 4"})
+    False
+    >>> _shared({"runs": [{}, {}], "command": "python tools/reproduce.py ram/small --seeds 2 --jobs 4"})
+    True
+    """
+    words = run["command"].split()
+    recipes = words[2 : words.index("--seeds")]
+    at_once = int(words[words.index("--jobs") + 1]) if "--jobs" in words else 1
+    return ("--together" in words or at_once > 1) and (len(run["runs"]) > 1 or len(recipes) > 1 or "beside" in run)
 
 
 def _estimate(recipe: Recipe, measured: dict[str, Any], run: dict[str, Any] | None) -> tuple[float, str]:
