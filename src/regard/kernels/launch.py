@@ -20,6 +20,12 @@ MOST_LAUNCHES = 4096  # kinds of launches that a kernel remembers
 WHOLE = frozenset({int, bool, type(None)})  # arguments whose values Triton builds into a program
 
 
+def _kind(x):
+    """What a program is built for, of an argument: a value, or the type of a real number, or that of a tensor."""
+    its = type(x)
+    return (its, x) if its in WHOLE else its if its is float else (x.dtype, x.data_ptr() % 16)
+
+
 class Kernel(triton.JITFunction if triton else object):  # type: ignore[misc]
     """A Triton kernel that remembers what it was built into for each kind of launch.
 
@@ -37,14 +43,8 @@ class Kernel(triton.JITFunction if triton else object):  # type: ignore[misc]
         """Launches the kernel, as `kernel[grid](*arguments, **options)` asks for."""
         kind = (
             triton.runtime.driver.active.get_current_device(),
-            tuple(options.items()),
-            tuple(map(type, arguments)),
-            tuple(
-                [
-                    x if type(x) in WHOLE else float if type(x) is float else (x.dtype, x.data_ptr() % 16)
-                    for x in arguments
-                ]
-            ),
+            *options.items(),
+            *[x if type(x) is int else _kind(x) for x in arguments],
         )
         known = self.launches.get(kind)
         if known is None or warmup or self.pre_run_hooks:
