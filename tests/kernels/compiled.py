@@ -74,7 +74,7 @@ RESIDUAL = {"has_y": True, "has_bias": True, "has_dropout": True, "has_norm": Tr
 HIDDEN = {"has_bias": True, "block": 8, "block_groups": 32}
 EMBEDDING = {"has_dropout": True, "block": 8, "padded_groups": 32}
 KERNELS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "raise": (tiled._raise, {"is_query": True, "block": 16, "padded_features": 32}),
+    "raise": (tiled._raise, {"block_q": 16, "block_k": 32, "padded_features": 32}),
     "raise again": (gradients._raise, {"block": 16, "padded_features": 32}),
     "scores": (
         tiled._scores,

@@ -37,11 +37,31 @@ LONGEST = 512  # steps of a walk
 
 @jit
 def _raise(
-    raw, own, falling_walk, rising_walk, peaks, stride_n, stride_row, num_rows, features, own_features, tiles,
+    queries, keys, own_q, falling_q, rising_q, peaks_q, own_k, falling_k, rising_k, peaks_k,
+    stride_qn, stride_q, stride_kn, stride_k, num_queries, num_keys, features, own_features, tiles_q, tiles_k, items,
     block: tl.constexpr, padded_features: tl.constexpr,
 ):  # fmt: skip
     """Of a tile of queries or keys exp(2x) [n rows features], exp(∓x) [n rows/4 features 4], and the largest bits."""
-    tile, item = tl.program_id(0) % tiles, (tl.program_id(0) // tiles).to(tl.int64)
+    program, of_queries = tl.program_id(0), tiles_q * items
+    if program < of_queries:
+        _raise_tile(
+            program, queries, own_q, falling_q, rising_q, peaks_q, stride_qn, stride_q, num_queries, features,
+            own_features, tiles_q, block, padded_features,
+        )  # fmt: skip
+    else:
+        _raise_tile(
+            program - of_queries, keys, own_k, falling_k, rising_k, peaks_k, stride_kn, stride_k, num_keys, features,
+            own_features, tiles_k, block, padded_features,
+        )  # fmt: skip
+
+
+@jit
+def _raise_tile(
+    number, raw, own, falling_walk, rising_walk, peaks, stride_n, stride_row, num_rows, features, own_features, tiles,
+    block: tl.constexpr, padded_features: tl.constexpr,
+):  # fmt: skip
+    """The tile of this number, of queries or of keys."""
+    tile, item = number % tiles, (number // tiles).to(tl.int64)
     fours, each = tile * (block // 4) + tl.arange(0, block // 4)[:, None, None], tl.arange(0, 4)[None, None, :]
     rows, at = fours * 4 + each, tl.arange(0, padded_features)[None, :, None]
     here, inside = (rows < num_rows) & (at < features), (rows >= 0) & (at < own_features)  # of one shape
@@ -317,7 +337,7 @@ def _backward_chunk(
     (n, q, _), (k, d), (shift, item, row) = query.shape, values.shape[1:], place
     if scores is None:
         scores, _ = score_tiles(query, keys, v, rules, shift, tiles, for_gradients=True)
-    mine, theirs = _raised(query, tiles), _raised(keys, tiles)
+    mine, theirs = _raised(query, keys, tiles)
     rows, columns = mine.tiles * tiles.own, theirs.tiles * tiles.own
     narrow = series.pays(query, keys)  # products of matrices take gradients of scores in bfloat16
     kind = torch.bfloat16 if narrow else torch.float32
@@ -369,26 +389,27 @@ class _Raised:
     tiles: int
 
 
-def _raised(x: Tensor, tiles: Blocks) -> _Raised:
-    """What `_raise` makes of queries or keys."""
-    n, rows, a = x.shape
-    count, features = -(-rows // tiles.own), -(-a // tiles.features) * tiles.features
+def _raised(query: Tensor, keys: Tensor, tiles: Blocks) -> tuple[_Raised, _Raised]:
+    """What `_raise` makes of queries and keys."""
+    (n, q, a), k = query.shape, keys.shape[1]
+    features = -(-a // tiles.features) * tiles.features
 
     def buffer(*shape: int) -> Tensor:
-        return torch.empty(shape, dtype=torch.float32, device=x.device)
+        return torch.empty(shape, dtype=torch.float32, device=query.device)
 
-    result = _Raised(
-        own=buffer(n, count * tiles.own, features),
-        walked=buffer(2, n, count * tiles.own // 4, features, 4).unbind(),
-        peaks=buffer(n, count, features),
-        tiles=count,
-    )
-    with on(x):
-        _raise[(count * n,)](
-            x, result.own, *result.walked, result.peaks, *x.stride()[:2], rows, a, features, count,
+    def side(rows: int) -> _Raised:
+        count = -(-rows // tiles.own)
+        walked = buffer(2, n, count * tiles.own // 4, features, 4).unbind()
+        return _Raised(buffer(n, count * tiles.own, features), walked, buffer(n, count, features), count)
+
+    mine, theirs = side(q), side(k)
+    with on(query):
+        _raise[((mine.tiles + theirs.tiles) * n,)](
+            query, keys, mine.own, *mine.walked, mine.peaks, theirs.own, *theirs.walked, theirs.peaks,
+            *query.stride()[:2], *keys.stride()[:2], q, k, a, features, mine.tiles, theirs.tiles, n,
             block=tiles.own, padded_features=power_of_two(features), num_warps=8, num_stages=1,
         )  # fmt: skip
-    return result
+    return mine, theirs
 
 
 def _walk(

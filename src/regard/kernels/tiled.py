@@ -119,11 +119,31 @@ def _far(total, queries, keys, v, rows, columns, stride_q, stride_k, num_rows, n
 
 @jit
 def _raise(
-    raw, v, raised, peaks, scales, facts, stride_n, stride_row, num_rows, features, groups, tiles,
-    is_query: tl.constexpr, block: tl.constexpr, padded_features: tl.constexpr,
+    queries, keys, v, raised_q, raised_k, peaks_q, peaks_k, scales, facts,
+    stride_qn, stride_q, stride_kn, stride_k, num_queries, num_keys, features, groups, tiles_q, tiles_k, items,
+    block_q: tl.constexpr, block_k: tl.constexpr, padded_features: tl.constexpr,
 ):  # fmt: skip
     """exp(2x) [n features rows] of one tile of queries or keys, and the largest argument of each feature."""
-    tile, item = tl.program_id(0) % tiles, (tl.program_id(0) // tiles).to(tl.int64)
+    program, of_queries = tl.program_id(0), tiles_q * items
+    if program < of_queries:
+        _raise_tile(
+            program, queries, v, raised_q, peaks_q, scales, facts, stride_qn, stride_q, num_queries, features, groups,
+            tiles_q, True, block_q, padded_features,
+        )  # fmt: skip
+    else:
+        _raise_tile(
+            program - of_queries, keys, v, raised_k, peaks_k, scales, facts, stride_kn, stride_k, num_keys, features,
+            groups, tiles_k, False, block_k, padded_features,
+        )  # fmt: skip
+
+
+@jit
+def _raise_tile(
+    number, raw, v, raised, peaks, scales, facts, stride_n, stride_row, num_rows, features, groups, tiles,
+    is_query: tl.constexpr, block: tl.constexpr, padded_features: tl.constexpr,
+):  # fmt: skip
+    """The tile of this number, of queries or of keys; the first one of queries says what v is like."""
+    tile, item = number % tiles, (number // tiles).to(tl.int64)
     rows, at = tile * block + tl.arange(0, block), tl.arange(0, padded_features)
     padded_rows = tiles * block
     real = at < features
@@ -142,7 +162,7 @@ def _raise(
     if is_query:
         up *= scale[None, :]
         peak += tl.log2(scale)
-        if tl.program_id(0) == 0:
+        if number == 0:
             sign = tl.where(at % 2 == 0, 1.0, -1.0)
             inside = at < groups * 4
             tl.store(scales + at, scale, mask=inside)
@@ -434,60 +454,56 @@ def score_tiles(
     In float32 they are summed in parts for gradients, and for results where they may be large.
     """
     (n, q, a), k = query.shape, keys.shape[1]
-    mine, theirs = raised_rows(query, v, tiles.queries, True), raised_rows(keys, v, tiles.keys, False)
-    rows, columns = mine.tiles * tiles.queries, theirs.tiles * tiles.keys
-    scores = torch.empty(n, rows, columns, dtype=torch.float32, device=query.device)
-    count = theirs.tiles * mine.tiles * n
+    made = raised(query, keys, v, tiles)
+    tiles_q, tiles_k = made.tiles
+    scores = torch.empty(n, tiles_q * tiles.queries, tiles_k * tiles.keys, dtype=torch.float32, device=query.device)
+    count = tiles_k * tiles_q * n
     exact = query.dtype == torch.float32
-    counts = series.fill(scores, query, keys, v, mine.facts, rules, shift) if series.pays(query, keys) else None
+    counts = series.fill(scores, query, keys, v, made.facts, rules, shift) if series.pays(query, keys) else None
     with on(query):
         for rest in (False, True):
             programs = 1024 if rest else count if counts is None else 8192  # few where most have nothing to do
             each = -(-count // programs)
             _scores[(-(-count // each),)](
-                query, keys, v, mine.raised, theirs.raised, mine.scales, mine.facts, mine.peaks, theirs.peaks, scores,
+                query, keys, v, *made.rows, made.scales, made.facts, *made.peaks, scores,
                 query if rules.lengths is None else rules.lengths, query if counts is None else counts,
-                *query.stride()[:2], *keys.stride()[:2], q, k, a, mine.groups, shift, rules.before, rules.after,
-                mine.tiles, theirs.tiles, count, each,
+                *query.stride()[:2], *keys.stride()[:2], q, k, a, made.groups, shift, rules.before, rules.after,
+                tiles_q, tiles_k, count, each,
                 has_lengths=rules.lengths is not None, has_counts=counts is not None, rest=rest,
                 careful=for_gradients and exact, strict=exact and not for_gradients,
-                block_q=tiles.queries, block_k=tiles.keys, padded_groups=power_of_two(mine.groups),
+                block_q=tiles.queries, block_k=tiles.keys, padded_groups=power_of_two(made.groups),
                 num_warps=tiles.warps, num_stages=1, maxnreg=None if rest else tiles.registers,
             )  # fmt: skip
-    return scores, mine.facts
+    return scores, made.facts
 
 
 @dataclass(frozen=True)
 class Raised:
-    """exp(2x) in the order of the inner loop, and what a tile has to know about it."""
+    """exp(2x) of queries and keys in the order of the inner loop, and what a tile has to know about it."""
 
-    raised: Tensor  # [n features rows], times c for queries
-    peaks: Tensor  # [n tiles features], the most bits of a tile
+    rows: tuple[Tensor, Tensor]  # [n features rows], times c for queries
+    peaks: tuple[Tensor, Tensor]  # [n tiles features], the most bits of a tile
     scales: Tensor  # [2 features], c and its bits
     facts: Tensor  # [4], max|v|, the sum of ±|v|, whether a tile has large arguments, Σ|v|
-    tiles: int
+    tiles: tuple[int, int]
     groups: int
 
 
-def raised_rows(x: Tensor, v: Tensor, block: int, is_query: bool) -> Raised:
-    """What `_raise` makes of queries or keys."""
-    n, rows, a = x.shape
-    groups, tiles = -(-a // 4), -(-rows // block)
+def raised(query: Tensor, keys: Tensor, v: Tensor, tiles: Blocks) -> Raised:
+    """What `_raise` makes of queries and keys."""
+    (n, q, a), k = query.shape, keys.shape[1]
+    groups, tiles_q, tiles_k = -(-a // 4), -(-q // tiles.queries), -(-k // tiles.keys)
 
     def buffer(*shape: int) -> Tensor:
-        return torch.empty(shape, dtype=torch.float32, device=x.device)
+        return torch.empty(shape, dtype=torch.float32, device=query.device)
 
-    result = Raised(
-        raised=buffer(n, groups * 4, tiles * block),
-        peaks=buffer(n, tiles, groups * 4),
-        scales=buffer(2, groups * 4),
-        facts=buffer(4),
-        tiles=tiles,
-        groups=groups,
-    )
-    with on(x):
-        _raise[(tiles * n,)](
-            x, v, result.raised, result.peaks, result.scales, result.facts, *x.stride()[:2], rows, a, groups, tiles,
-            is_query=is_query, block=block, padded_features=power_of_two(a, 4), num_warps=8, num_stages=1,
+    rows = buffer(n, groups * 4, tiles_q * tiles.queries), buffer(n, groups * 4, tiles_k * tiles.keys)
+    peaks = buffer(n, tiles_q, groups * 4), buffer(n, tiles_k, groups * 4)
+    scales, facts = buffer(2, groups * 4), buffer(4)
+    with on(query):
+        _raise[((tiles_q + tiles_k) * n,)](
+            query, keys, v, *rows, *peaks, scales, facts, *query.stride()[:2], *keys.stride()[:2], q, k, a, groups,
+            tiles_q, tiles_k, n,
+            block_q=tiles.queries, block_k=tiles.keys, padded_features=power_of_two(a, 4), num_warps=8, num_stages=1,
         )  # fmt: skip
-    return result
+    return Raised(rows, peaks, scales, facts, (tiles_q, tiles_k), groups)
