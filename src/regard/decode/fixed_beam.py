@@ -169,7 +169,8 @@ class BeamBoard:
         seen = self._seen(slots, steps.flatten())
         self.rows.check()
         scores, log_probs, lengths, ended, groups = facts.tolist()
-        tokens = [line[: int(length)] for line, length in zip(words.flatten(0, 1).tolist(), lengths, strict=True)]
+        lines = words.flatten(0, 1).tolist()
+        tokens = [line[:length] for line, length in zip(lines, map(int, lengths), strict=True)]
         every = many(tokens, log_probs, scores, map(bool, ended), seen)
         found = [every[start : start + count] for start in range(0, len(every), count)]
         if NONE not in groups:

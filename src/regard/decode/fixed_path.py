@@ -80,14 +80,14 @@ class PathBoard:
         length, finished = (self.rows.found[name][:batch] for name in ("length", "finished"))
         taken = torch.arange(1, ran + 1, device=length.device).unsqueeze(1) <= length
         gained = (self.gains[1 : ran + 1, :batch].double() * taken).sum(0)
-        facts = torch.stack([gained, length.double(), finished.double()])
+        facts = torch.stack([gained, (length - finished.long()).double(), finished.double()])
         words = self.path[1 : ran + 1, :batch].T.contiguous()  # all of this is sent before anybody waits
         seen = None
         if self.rows.looks is not None:
             seen = seen_by(self.rows.looks[1 : ran + 1, :batch, 0].transpose(0, 1), length)
         self.rows.check()
-        gains, steps, ended = facts.tolist()
-        tokens = [line[: int(count - done)] for line, count, done in zip(words.tolist(), steps, ended, strict=True)]
+        gains, counts, ended = facts.tolist()
+        tokens = [line[:count] for line, count in zip(words.tolist(), map(int, counts), strict=True)]
         return [[one] for one in many(tokens, gains, gains, map(bool, ended), seen)]
 
     def _advance_in_one(self, logits: Float[Tensor, "m v"], weights: Tensor | None, sentences: int) -> None:

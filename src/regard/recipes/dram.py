@@ -29,7 +29,7 @@ def small() -> Recipe:
             labels=2, glimpses=3, size=14, scales=2, filters=(16, 16, 32), glimpse_dim=128, hidden_dim=128, he=True
         ),
         task=ClassificationConfig("digits", Canvas(60, digits=2), batch_size=64, standardise=True),
-        train=replace(SMALL, steps=2500, lr=1e-3, evaluate_every=500, save_every=500),
+        train=replace(SMALL, steps=3500, lr=1e-3, evaluate_every=700, save_every=700),
         note="two small digits on 60×60, from left to right, on a CPU",
     )
 
