@@ -26,7 +26,15 @@ def small() -> Recipe:
     return Recipe(
         paper="dram",
         model=DRAMConfig(
-            labels=2, glimpses=3, size=14, scales=2, filters=(16, 16, 32), glimpse_dim=128, hidden_dim=128, he=True
+            labels=2,
+            glimpses=3,
+            size=14,
+            scales=2,
+            filters=(16, 16, 32),
+            glimpse_dim=128,
+            hidden_dim=128,
+            sigma=0.2,
+            he=True,
         ),
         task=ClassificationConfig("digits", Canvas(60, digits=2), batch_size=64, standardise=True),
         train=replace(SMALL, steps=3500, lr=1e-3, evaluate_every=700, save_every=700),
