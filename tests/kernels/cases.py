@@ -17,7 +17,8 @@ from torch.testing import assert_close
 from regard.attention import Mask, attend
 from regard.base import ConfigError, ImplementationUnavailable, ShapeError
 from regard.kernels import fused_additive, fused_additive_with_weights, reasons_against_triton, single_query
-from regard.kernels.single_query import FusedSteps, fused_single_dot
+from regard.kernels.single_query import fused_single_dot
+from regard.kernels.steps import FusedSteps, _Step
 from regard.models import Bahdanau, BahdanauConfig, Luong, LuongConfig
 from regard.nn.step_attention import StepAttention
 from regard.score import Additive, Cosine, Dot, ScaledDot
@@ -626,7 +627,7 @@ def test_single_dot_is_whole_and_refuses_what_it_cannot_do() -> None:
 
 @pytest.mark.parametrize("has_v", [True, False])
 @pytest.mark.parametrize(("sizes", "dtype"), [((2, 4, 35, 20, 8), torch.float32), ((3, 2, 5, 140, 6), torch.bfloat16)])
-def test_single_steps(sizes: tuple[int, ...], dtype: torch.dtype, has_v: bool) -> None:
+def test_steps(sizes: tuple[int, ...], dtype: torch.dtype, has_v: bool) -> None:
     """One memory for some steps that wait for each other, one of which nobody asks for."""
     n, steps, k, a, d = sizes
     query, keys, values, v = inputs(n, steps, k, a, d, dtype=dtype)
@@ -656,7 +657,7 @@ def test_single_steps(sizes: tuple[int, ...], dtype: torch.dtype, has_v: bool) -
 
 
 @pytest.mark.parametrize("score", ["additive", "concat", "general", "scaled_dot"])
-def test_single_steps_of_a_model(score: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_of_a_model(score: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A whole training pass with them, and without."""
     sizes = {"embed_dim": 6, "hidden_dim": 8, "score": score, "published_start": False}
     model: Any = Luong(LuongConfig(11, 11, layers=1, **sizes))
@@ -670,7 +671,7 @@ def test_single_steps_of_a_model(score: str, monkeypatch: pytest.MonkeyPatch) ->
         return [logits, *torch.autograd.grad(logits.square().sum(), list(model.parameters()))]
 
     made = []
-    monkeypatch.setattr(single_query._Step, "forward", counted(single_query._Step.forward, made))
+    monkeypatch.setattr(_Step, "forward", counted(_Step.forward, made))
     found = gradients()
     assert len(made) == 4
     monkeypatch.setattr(StepAttention, "_fuse", lambda *_: None)

@@ -25,6 +25,7 @@ from regard.kernels import (
     series_gradients,
     short,
     single_query,
+    steps,
     tile_weights,
     tiled,
     token_loss,
@@ -155,7 +156,7 @@ KERNELS: dict[str, tuple[Any, dict[str, Any]]] = {
     "path": (path_step._path, {"has_added": True, "has_weights": True, "block": 1024, "block_width": 32}),
     "adam": (adam._step, {"clips": True, "decoupled": False, "squares": 256, "block": 4096}),
     "squares": (adam._squares, {"block": 1024}),
-    "single, keys of all steps": (single_query._of_keys, {"block": 16, "block_features": 32}),
+    "single, keys of all steps": (steps._of_keys, {"block": 16, "block_features": 32}),
 }
 CALLERS = re.compile(  # tensors in the dtype of the caller; all others are float32
     r"query|queries|keys|values|v|rows_of|context|raw|raw_own|raw_walk|weighted|grad_context|x|grad|out|weights|grad_query|grad_keys|grad_values|bias|grad_bias"

@@ -21,7 +21,7 @@ from regard.kernels.limits import WIDEST_SINGLE
 from regard.score import Additive, Concat, Dot, General, Prepared, ProjectedAdditive, ScaledDot
 
 if TYPE_CHECKING:
-    from regard.kernels.single_query import FusedSteps
+    from regard.kernels.steps import FusedSteps
 
 
 class Glance(NamedTuple):
@@ -108,7 +108,7 @@ class StepAttention:
             return None
         if reasons_against_triton(keys.device, None, keys, values, widest=WIDEST_SINGLE):
             return None
-        from regard.kernels.single_query import FusedSteps
+        from regard.kernels.steps import FusedSteps
 
         v = None
         if isinstance(score, Additive | Concat | ProjectedAdditive):
