@@ -44,6 +44,16 @@ def test_published_start() -> None:
     assert other.bottom.weight_hh.abs().max() > 0.04
 
 
+def test_state_gain_raises_what_layers_above_the_first_read() -> None:
+    models = []
+    for gain in (1.0, 8.0):
+        torch.manual_seed(0)
+        models.append(GNMT(GNMTConfig(11, 9, **SMALL, published_start=False, state_gain=gain)))
+    for (name, plain), raised in zip(models[0].named_parameters(), models[1].parameters(), strict=True):
+        is_above = name.startswith(("encoder.", "upper.")) and "weight_ih" in name
+        assert torch.equal(raised, 8 * plain if is_above else plain), name
+
+
 def test_weights_depend_on_the_bottom_layer_of_the_word_before_alone() -> None:
     model, (source, lengths, inputs) = small(), batch()
     state = model.step(inputs[:, 0], model.init_state(model.encode(source, lengths))).state

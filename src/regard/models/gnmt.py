@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from regard.attention import Mask
 from regard.base import check_settings
-from regard.base.ranges import Few, Range, Share, Vocabulary, Width
+from regard.base.ranges import Few, Positive, Range, Share, Vocabulary, Width
 from regard.decode import Step
 from regard.models.translator import EncodedSource, Translated, Translator
 from regard.nn import Bidirectional, Dropout, LSTMState, build_attention, padding, run_lstm
@@ -39,6 +39,7 @@ class GNMTConfig:
     align: str = "softmax"  # name of the alignment, of ALIGNS
     dropout: Share = 0.2  # 0.3 for English–German
     published_start: bool = True  # U(−0.04, 0.04); small models learn faster from torch's own start
+    state_gain: Positive = 1.0  # input weights of layers above the first begin so many times as large; 8 for small ones
 
     def __post_init__(self) -> None:
         check_settings(self, "model")
@@ -90,6 +91,18 @@ class GNMT(Translator):
         if config.published_start:
             for parameter in self.parameters():
                 nn.init.uniform_(parameter, -0.04, 0.04)  # 8.3
+        self._raise_input_weights()
+
+    @torch.no_grad()
+    def _raise_input_weights(self) -> None:
+        """Multiplies by `state_gain` what layers above the first do with their inputs.
+
+        Words have numbers of about 1, states of about ¼. Weights of torch's start suit neither, and every layer makes
+        what it reads smaller still: the loss hardly hears of attention below it, which then takes long to begin.
+        """
+        for layer in (*self.encoder, *self.upper):
+            assert isinstance(layer, nn.LSTM)
+            layer.weight_ih_l0.mul_(self.config.state_gain)
 
     def encode(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"]) -> EncodedSource:
         """x_t, the top layer at each word, zero on padding. Layers above the first look back only: padding on the
