@@ -101,8 +101,7 @@ class GNMT(Translator):
         what it reads smaller still: the loss hardly hears of attention below it, which then takes long to begin.
         """
         for layer in (*self.encoder, *self.upper):
-            assert isinstance(layer, nn.LSTM)
-            layer.weight_ih_l0.mul_(self.config.state_gain)
+            layer.get_parameter("weight_ih_l0").mul_(self.config.state_gain)
 
     def encode(self, source: Int[Tensor, "b k"], lengths: Int[Tensor, " b"]) -> EncodedSource:
         """x_t, the top layer at each word, zero on padding. Layers above the first look back only: padding on the
