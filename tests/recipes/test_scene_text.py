@@ -31,7 +31,7 @@ def test_the_small_one_reads_digits_and_looks_from_left_to_right(tmp_path: Path)
     """One or two digits: chance reads about one in fifty."""
     model = api.train(RECIPES["scene_text/smoke"](), tmp_path / "run")
     evaluation = model.evaluate("test")
-    assert evaluation.figures["accuracy"] >= 75  # 97 ± 5 over seeds, 89 with two threads
+    assert evaluation.figures["accuracy"] >= 90
     words = model.task.held_out("test")
     numbers = [number for number, text in enumerate(words.texts) if len(text) == 2][:30]
     read = [example.prediction for example in model.task.examples(model.module, "test", numbers)]
