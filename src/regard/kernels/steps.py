@@ -71,7 +71,7 @@ class FusedSteps:
         self._tokens = pairs.unbind(0), grads.unbind(0)
 
     def __call__(self, query: Float[Tensor, "n 1 a"]) -> Float[Tensor, "n 1 d"]:
-        """The next step."""
+        """The context of the query of the next step."""
         step = next(self._steps)
         self._queries.append(query.detach())
         pairs, grads = self._tokens

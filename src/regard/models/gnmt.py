@@ -97,8 +97,8 @@ class GNMT(Translator):
     def _raise_input_weights(self) -> None:
         """Multiplies by `state_gain` what layers above the first do with their inputs.
 
-        Words have numbers of about 1, states of about ¼. Weights of torch's start suit neither, and every layer makes
-        what it reads smaller still: the loss hardly hears of attention below it, which then takes long to begin.
+        With the weights of torch's start every layer writes smaller numbers than it reads. The loss reaches attention
+        through all layers above it, so its gradient is small, and attention begins to learn late.
         """
         for layer in (*self.encoder, *self.upper):
             layer.get_parameter("weight_ih_l0").mul_(self.config.state_gain)
