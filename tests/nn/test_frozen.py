@@ -51,6 +51,20 @@ def test_another_precision() -> None:
     assert (frozen.model[0].bias == 2).all()
 
 
+@torch.no_grad()
+def test_recurrent_weights_in_half_precision_have_one_storage() -> None:
+    """In cuDNN's order, from its beginning on; torch itself leaves those of bfloat16 apart."""
+    original, x = nn.Sequential(nn.Linear(3, 4), nn.LSTM(4, 5, batch_first=True)), torch.randn(2, 3).bfloat16()
+    frozen = Frozen(original, torch.bfloat16)
+    weights = [*frozen.model[1].parameters()]
+    assert [weight.storage_offset() for weight in weights] == [0, 80, 180, 200]
+    assert len({weight.untyped_storage().data_ptr() for weight in weights}) == 1
+    assert weights[0].untyped_storage().nbytes() == 2 * 220
+    original[1].weight_hh_l0.mul_(3)
+    frozen.refresh(original)
+    assert torch.equal(frozen.model(x)[0], original.bfloat16()(x)[0])
+
+
 def test_shared_weights_stay_shared() -> None:
     original = nn.ModuleList([nn.Embedding(4, 3), nn.Linear(3, 4, bias=False)])
     original[1].weight = original[0].weight

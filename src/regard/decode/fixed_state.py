@@ -88,7 +88,7 @@ class FixedState:
 
     def keep(self, before: Any, after: Any, origin: Int[Tensor, " n"] | None) -> None:
         """Writes the state `after` a step into the view `before` it, rows in the order of `origin`."""
-        written: set[int] = set()
+        written, places, news = set[int](), list[Tensor](), list[Tensor]()
         ours, theirs = _leaves(before), _leaves(after)
         if len(ours) != len(theirs):
             raise RegardError(
@@ -104,11 +104,14 @@ class FixedState:
                     cure="what is Shared stays as it is; use FixedCache for what grows",
                 )  # fmt: skip
             if origin is None or not tensor.ndim:
-                buffer.copy_(tensor)
+                places.append(buffer)
+                news.append(tensor)
             elif buffer.dtype == tensor.dtype:
                 torch.index_select(tensor, 0, origin, out=buffer)
             else:
                 buffer.copy_(tensor.index_select(0, origin))
+        if places:
+            torch._foreach_copy_(places, news)  # one kernel for all of a type
         for cache in _caches(before):
             self._reorder(cache, origin)
 

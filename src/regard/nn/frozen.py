@@ -26,7 +26,7 @@ class Frozen:
         _lay_side_by_side(self.model)
         for module in self.model.modules():
             if isinstance(module, nn.RNNBase):
-                module.flatten_parameters()
+                _flatten(module)
         self._here = _tensors(self.model)
 
     @torch.no_grad()
@@ -48,6 +48,21 @@ def _lay_side_by_side(model: nn.Module) -> None:
     for (dtype, _), parameters in kinds.items():
         for parameter, place in zip(parameters, side_by_side(parameters, dtype), strict=True):
             parameter.data = place
+
+
+def _flatten(layers: nn.RNNBase) -> None:
+    """Gives the weights of recurrent layers one storage, as cuDNN wants them: otherwise each call would copy them.
+
+    Torch does that too, but leaves weights in bfloat16 where they are.
+    """
+    layers.flatten_parameters()
+    alone = layers.num_layers == 1 and not layers.bidirectional and layers.proj_size == 0
+    if alone and next(layers.parameters()).dtype == torch.bfloat16:
+        weights = list(layers.parameters())  # of the input, of the state, then the biases: cuDNN's order
+        joined = torch.cat([weight.data.flatten() for weight in weights])
+        pieces = torch.split(joined, [weight.numel() for weight in weights])
+        for weight, piece in zip(weights, pieces, strict=True):
+            weight.data = piece.view_as(weight)
 
 
 def _settle(module: nn.Module) -> None:

@@ -147,7 +147,7 @@ def run_lstm(
             last, cell = last.squeeze(0), cell.squeeze(0)
         hidden.append(last)
         cells.append(cell)
-    return x, LSTMState(torch.stack(hidden, 1), torch.stack(cells, 1))
+    return x, LSTMState(_joined(hidden), _joined(cells))
 
 
 class StepLSTM:
@@ -186,7 +186,7 @@ class StepLSTM:
     @property
     def state(self) -> LSTMState:
         """h and c of every layer after the last call."""
-        return LSTMState(torch.stack(self.hidden, 1), torch.stack(self.cells, 1))
+        return LSTMState(_joined(self.hidden), _joined(self.cells))
 
 
 class SingleLSTM:
@@ -267,6 +267,11 @@ def gru_step(
     gates_too, new_too = torch.split(from_hidden, [2 * size, size], -1)
     reset, keep = torch.sigmoid(gates + gates_too).chunk(2, -1)
     return torch.lerp(torch.tanh(torch.addcmul(new, reset, new_too)), hidden, keep)
+
+
+def _joined(layers: list[Tensor]) -> Tensor:
+    """[n l d] of l states [n d]; that of a single layer is not copied."""
+    return layers[0].unsqueeze(1) if len(layers) == 1 else torch.stack(layers, 1)
 
 
 def _in_one_buffer(weights: list[Tensor]) -> list[Tensor]:

@@ -4,10 +4,10 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from regard.base import ConfigError, check_settings, followed, read_stored, shown, write_atomically
-from regard.base.ranges import BatchSize, Count, Few, Range, Share, UserFiles, VocabularySize
+from regard.base.ranges import Alpha, BatchSize, Count, Few, Share, UserFiles, VocabularySize
 from regard.data import (
     Codec,
     ParallelText,
@@ -29,9 +29,6 @@ SOURCE, TARGET = "source.json", "target.json"  # the units of both sides, in a r
 FILES = "files"  # the corpus that consists of the user's files
 LARGE = 100 * 2**20  # bytes of files from which on they are not read into memory
 MOST_HELD_OUT = 2000  # pairs of a user's corpus in each held-out split
-
-
-Alpha = Annotated[float, Range(least=0, cure="use 5, as the paper does")]
 
 
 @dataclass(frozen=True)
