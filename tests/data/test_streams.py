@@ -45,6 +45,33 @@ def test_the_position_is_exact() -> None:
     assert state["epoch"] == 1
 
 
+def test_shifted_epochs_begin_elsewhere_and_read_each_token_once() -> None:
+    tokens = np.random.default_rng(0).permutation(50) + 4
+    batches, following, firsts = StreamBatches(tokens, streams=3, length=7, shifted=True, seed=4), {}, set()
+    for place, token in enumerate(tokens.tolist()):
+        following[token] = int(tokens[place - 1]) if place else EOS
+    for _ in range(6):
+        windows = [next(batches) for _ in range(batches.epoch_length())]
+        inputs, targets = (torch.cat([getattr(each, name) for each in windows], 1) for name in ("inputs", "targets"))
+        real = targets != PAD
+        assert sorted(targets[real].tolist()) == sorted(tokens.tolist())
+        assert inputs[real].tolist() == [following[token] for token in targets[real].tolist()]
+        assert [bool(window.begins.any()) for window in windows] == [True] + [False] * (len(windows) - 1)
+        firsts.add(int(targets[0, 0]))
+    assert len(firsts) > 3
+
+
+def test_a_shifted_position_is_exact() -> None:
+    batches, again = (StreamBatches(text(100), streams=3, length=6, shifted=True, seed=1) for _ in range(2))
+    for _ in range(8):
+        next(batches)
+    again.load_state_dict(batches.state_dict())
+    for _ in range(9):
+        assert torch.equal(next(batches).targets, next(again).targets)
+    with pytest.raises(RegardError, match="this state is of other batches"):
+        StreamBatches(text(100), streams=3, length=6, seed=1).load_state_dict(batches.state_dict())
+
+
 def test_a_position_of_another_text_is_refused() -> None:
     state = StreamBatches(text(100), streams=3, length=6).state_dict()
     for other in (StreamBatches(text(99), streams=3, length=6), StreamBatches(text(100), streams=2, length=6)):

@@ -352,8 +352,9 @@ def in_segments_of_clusters(built: TransformerXL, text: Tensor) -> Tensor:
 def test_locked_dropout_is_the_same_at_all_tokens_of_a_segment(locked: bool) -> None:
     built = model(dropout=0.5, locked=locked)
     layers = [each for each in built.modules() if isinstance(each, nn.Dropout)]
-    assert len(layers) == 2 + 3 * 3  # below and above; in each layer two around and one inside of the feed-forward part
-    for layer in layers:
+    assert len(layers) == 3 + 3 * 3  # below, above, distances; in each layer two around and one inside of feed-forward
+    assert built.position_dropout in layers
+    for layer in set(layers) - {built.position_dropout}:
         kept = layer(torch.ones(2, 50, 12)) > 0
         same = (kept == kept[:, :1]).all()
         assert bool(same) == locked
@@ -362,6 +363,24 @@ def test_locked_dropout_is_the_same_at_all_tokens_of_a_segment(locked: bool) -> 
     assert not torch.equal(built(text).logits, built(text).logits)
     built.eval()
     assert torch.equal(built(text).logits, built(text).logits)
+
+
+def test_position_dropout_takes_numbers_out_of_all_distances() -> None:
+    built = model(position_dropout=0.5)
+    tables = [built._distances(torch.zeros(1, 5, 12).double(), 6) for _ in range(2)]
+    full = built.eval()._distances(torch.zeros(1, 5, 12).double(), 6)
+    assert full is not None
+    for table in tables:
+        assert table is not None
+        gone = (table == 0).all(0)
+        assert 0 < int(gone.sum()) < 12
+        torch.testing.assert_close(table[:, ~gone], 2 * full[:, ~gone])
+    assert not torch.equal(*tables)
+
+
+def test_the_top_layer_may_have_a_dropout_of_its_own() -> None:
+    built = model(dropout=0.1, output_dropout=0.6)
+    assert (built.dropout.p, built.embed_dropout.p, built.layers[0].feed.dropout.p) == (0.6, 0.1, 0.1)
 
 
 def test_weights_begin_small() -> None:
@@ -377,7 +396,8 @@ def test_weights_begin_small() -> None:
 
 
 def test_dropout_of_words_and_of_weights_is_for_training() -> None:
-    for settings in ({"word_dropout": 0.5}, {"attention_dropout": 0.5}, {"embed_dropout": 0.5}):
+    shares = ("word_dropout", "attention_dropout", "embed_dropout", "output_dropout", "position_dropout")
+    for settings in ({share: 0.5} for share in shares):
         built, text = model(**settings), tokens(2, 6)
         assert not torch.equal(built(text).logits, built(text).logits)
         built.eval()

@@ -201,6 +201,52 @@ def test_streams_carry_their_state() -> None:
     assert again == pytest.approx(made("stream", batch_size=3, length=5).loss(model, batch).total.item(), rel=1e-6)
 
 
+@pytest.mark.parametrize("context", ["sentence", "stream"])
+def test_two_passes_shall_agree(context: str) -> None:
+    """R-Drop: without dropout the loss is that of one pass; with it two streams go on, each from its own state."""
+    made_twice, once = (made(context, batch_size=6, length=5, consistency=alpha) for alpha in (3.0, 0.0))
+    model = model_for(made_twice, "transformer_xl").double()
+    batches = made_twice.batches(seed=0)
+    first, second = next(batches), next(batches)
+    for batch in (first, second):
+        total, figures = made_twice.loss(model, batch)
+        torch.testing.assert_close(total, once.loss(model, batch).total)
+        assert figures["divergence"].item() == pytest.approx(0, abs=1e-9)
+    for each in model.modules():
+        if isinstance(each, nn.Dropout):
+            each.p = 0.5
+    fresh, by_hand = made(context, batch_size=6, length=5, consistency=3.0), 0.0
+    torch.manual_seed(3)
+    ours = sum(fresh.loss(model, batch).total for batch in (first, second))
+    torch.manual_seed(3)
+    state = None if context == "sentence" else model.initial_state(12)  # type: ignore[operator]
+    for batch in (first, second):
+        logits, after = model(torch.cat([batch.inputs, batch.inputs]), state)
+        state = None if context == "sentence" else after
+        entropies = F.cross_entropy(logits.mT, batch.targets.repeat(2, 1), ignore_index=PAD, reduction="sum")
+        p, q = logits.log_softmax(-1).chunk(2)
+        apart = ((p.exp() - q.exp()) * (p - q)).sum(-1)[batch.targets != PAD].sum()
+        assert apart > 0.1
+        by_hand = by_hand + entropies / 2 + 3 / 4 * apart
+    torch.testing.assert_close(ours, by_hand)
+
+
+def test_two_passes_need_logits_of_all_tokens() -> None:
+    task = made("stream", batch_size=3, length=5, consistency=1.0)
+    with pytest.raises(ConfigError, match=r"task\.consistency: got an adaptive softmax"):
+        task.loss(model_for(task, "transformer_xl_adaptive"), next(task.batches(seed=0)))
+
+
+def test_a_run_may_begin_each_epoch_elsewhere() -> None:
+    task = made("stream", batch_size=4, length=6, shifted=True)
+    batches = task.batches(seed=1)
+    firsts = []
+    for _ in range(3):
+        windows = [next(batches) for _ in range(batches.epoch_length())]
+        firsts.append(windows[0].targets[0].tolist())
+    assert len({*map(tuple, firsts)}) == 3
+
+
 def test_windows_are_predicted_from_the_words_before_them() -> None:
     """The loss of an epoch of windows is that of the whole text, which is how it is judged."""
     task = made("windows", batch_size=7, length=2, before=4)

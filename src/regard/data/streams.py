@@ -64,15 +64,26 @@ class StreamBatches(Batches[StreamBatch]):
     start to its end, so a model's state after one window is the state before the next. All windows have one shape.
     Each of `world` ranks gets every world-th stream. `state_dict` is the exact position.
 
+    `shifted` takes the text as a ring, and begins each epoch at another place of it, drawn anew: so the text is cut at
+    other places each time. What stands first in the text still follows a line end.
+
     >>> batches = StreamBatches(np.arange(4, 12), streams=2, length=2)
     >>> [next(batches).targets.tolist() for _ in range(2)]
     [[[4, 5], [8, 9]], [[6, 7], [10, 11]]]
     """
 
-    cure = "resume with the text, task.batch_size and task.length that the run began with"
+    cure = "resume with the text, task.batch_size, task.length and task.shifted that the run began with"
 
     def __init__(
-        self, tokens: Numbers, *, streams: int, length: int, seed: int = 0, rank: int = 0, world: int = 1
+        self,
+        tokens: Numbers,
+        *,
+        streams: int,
+        length: int,
+        shifted: bool = False,
+        seed: int = 0,
+        rank: int = 0,
+        world: int = 1,
     ) -> None:
         super().__init__(seed=seed, rank=rank, world=world)
         for name, value in (("streams", streams), ("length", length)):
@@ -84,18 +95,21 @@ class StreamBatches(Batches[StreamBatch]):
         if len(tokens) < 1:
             raise DataError("there are no tokens to make batches of", got=0, expected="1 or more")
         self.tokens, self.streams, self.length = np.asarray(tokens, dtype=np.int64), streams, length
+        self.shifted = shifted
         self._size = -(-len(self.tokens) // streams)  # tokens of each stream but the last
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """The checksum of the text, and how it is cut."""
-        checksum = blake2b(self.tokens.tobytes(), digest_size=8).hexdigest()
+        """The checksum of the text, another one where its start moves, and how it is cut."""
+        way = b"shifted" if self.shifted else b""
+        checksum = blake2b(self.tokens.tobytes(), digest_size=8, person=way).hexdigest()
         return {"data": checksum, "streams": self.streams, "length": self.length}
 
     def cut(self, epoch: int) -> list[Numbers]:
         """Of each window, for every stream: where it starts in the text, and where its stream ends."""
-        starts = np.arange(self.streams) * self._size
-        ends = np.minimum(starts + self._size, len(self.tokens))
+        first = int(self.random(epoch).integers(len(self.tokens))) if self.shifted else 0
+        starts = first + np.arange(self.streams) * self._size  # beyond the end of the text it goes on at its start
+        ends = np.minimum(starts + self._size, first + len(self.tokens))
         windows = range(0, self._size, self.length)
         return [np.stack([starts + window, ends, np.full_like(starts, window == 0)], 1) for window in windows]
 
@@ -104,7 +118,7 @@ class StreamBatches(Batches[StreamBatch]):
         starts, ends, begins = rows.T
         places = starts[:, None] + np.arange(self.length)
         real = places < ends[:, None]
-        here = np.where(real, places, 0)
+        here = np.where(real, places % len(self.tokens), 0)
         before = np.where(here > 0, self.tokens[here - 1], EOS)  # the text follows a line end
         return StreamBatch(
             inputs=torch.from_numpy(np.where(real, before, PAD)),

@@ -44,6 +44,7 @@ class LanguageModel(nn.Module):
         dropout: float,
         tied: bool,
         embed_dropout: float | None = None,
+        output_dropout: float | None = None,
         word_dropout: float = 0.0,
         locked: bool = False,
         cutoffs: tuple[int, ...] = (),
@@ -66,7 +67,7 @@ class LanguageModel(nn.Module):
             self.output = None if tied else nn.Linear(hidden_dim, vocabulary)
         self.output_bias = nn.Parameter(torch.zeros(vocabulary)) if self.output is None else None
         self.word_dropout = word_dropout
-        self.dropout = Dropout(dropout, locked=locked)
+        self.dropout = Dropout(dropout if output_dropout is None else output_dropout, locked=locked)
         self.embed_dropout = Dropout(dropout if embed_dropout is None else embed_dropout, locked=locked)
 
     def initial_state(self, batch: int) -> State:

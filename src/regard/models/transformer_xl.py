@@ -27,7 +27,7 @@ from regard.base import ConfigError, check_settings
 from regard.base.ranges import Count, Few, OneOf, Positive, Range, Share, Vocabulary, Width
 from regard.data import PAD
 from regard.models.language_model import LanguageModel
-from regard.nn import FeedForward, Residual, build_attention
+from regard.nn import Dropout, FeedForward, Residual, build_attention
 from regard.nn.attentions import check_names
 from regard.score import SCORES
 
@@ -56,6 +56,8 @@ class TransformerXLConfig:
     dropout: Share = 0.1  # share of the numbers that are set to zero in training
     attention_dropout: Share = 0.0  # share of the weights of attention that are set to zero in training
     embed_dropout: Share | None = None  # share of the numbers of the embedding, where it is not `dropout`
+    output_dropout: Share | None = None  # share of the numbers of the top layer, where it is not `dropout`
+    position_dropout: Share = 0.0  # share of the numbers of the distances R that are set to zero in training
     word_dropout: Share = 0.0  # share of the vocabulary that is set to zero in training, drawn for each text
     locked: bool = False  # dropout sets the same numbers to zero at all tokens of a segment
     pre_norm: bool = False  # whether norms come before the layers, not after
@@ -151,6 +153,7 @@ class TransformerXL(LanguageModel):
             dropout=config.dropout,
             tied=config.tied,
             embed_dropout=config.embed_dropout,
+            output_dropout=config.output_dropout,
             word_dropout=config.word_dropout,
             locked=config.locked,
             cutoffs=config.cutoffs,
@@ -158,6 +161,7 @@ class TransformerXL(LanguageModel):
         )
         self.config = config
         self.layers = nn.ModuleList(TransformerXLLayer(config) for _ in range(config.layers))
+        self.position_dropout = Dropout(config.position_dropout, locked=True)
         self.last_norm = nn.LayerNorm(config.dim) if config.pre_norm else nn.Identity()
         self._begin()
         positions = [layer.inner.position for layer in self._layers()]
@@ -210,7 +214,9 @@ class TransformerXL(LanguageModel):
             return None
         if any(type(each) is not Relative or (each.dim, each.causal) != (first.dim, first.causal) for each in others):
             return None
-        return first.distances(length, size + length, dtype=type_of_products(words), device=words.device)
+        kind = type_of_products(words)
+        table: Tensor = self.position_dropout(first.distances(length, size + length, dtype=kind, device=words.device))
+        return table
 
     def _layers(self) -> list[TransformerXLLayer]:
         return [layer for layer in self.layers if isinstance(layer, TransformerXLLayer)]

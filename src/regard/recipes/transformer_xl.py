@@ -32,16 +32,16 @@ def ptb() -> Recipe:
     return Recipe(
         paper="transformer_xl",
         model=TransformerXLConfig(
-            dim=384, num_heads=8, hidden_dim=640, memory=72, dropout=0.4, attention_dropout=0.1, embed_dropout=0.3,
-            word_dropout=0.1, locked=True,
+            dim=384, num_heads=8, hidden_dim=640, memory=72, dropout=0.2, attention_dropout=0.2, embed_dropout=0.6,
+            output_dropout=0.5, word_dropout=0.2, locked=True, wide=False,
         ),
         task=LanguageModellingConfig(
             "ptb", context="stream", batch_size=32, length=72, generation=Generation(rows=10, memory=144)
         ),
         train=Train(
-            steps=75_000, optimiser="adamw", lr=3e-4, weight_decay=0.01, undecayed=("bias", "norm"), schedule="cosine",
-            warmup=2000, clip=0.25, precision="tf32", capture=True, ema=0.9995, log_every=404, evaluate_every=4040,
-            save_every=12_120, keep=1,
+            steps=100_000, seconds=900.0, optimiser="adamw", lr=4e-4, weight_decay=0.01, undecayed=("bias", "norm"),
+            schedule="cosine", warmup=2000, clip=0.25, precision="pure_bfloat16", capture=True, ema=0.9998,
+            log_every=404, evaluate_every=8080, save_every=40_400, keep=1,
         ),
         note="newspaper text, words, the memory goes on",
         published="54.5 (the paper, 24 M parameters)",

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regard.base import ConfigError, RegardError, check_settings, followed, inside, to_json, write_atomically
-from regard.base.ranges import BatchSize, Count, Few, Natural, UserFiles, VocabularySize
+from regard.base.ranges import Alpha, BatchSize, Count, Few, Natural, UserFiles, VocabularySize
 from regard.data import (
     EOS,
     PAD,
@@ -58,7 +58,7 @@ from regard.data import (
 )
 from regard.datasets import DATASETS, choose
 from regard.metrics.language import bits_per_character, cut_after, perplexity, perplexity_by_position
-from regard.nn import device_of, evaluating, predicted_loss, predicted_losses
+from regard.nn import device_of, evaluating, predicted_loss, predicted_losses, token_divergence
 from regard.tasks.carried_state import CarriedState, state_after
 from regard.tasks.display import Column, Display, EvaluationChart, Figure, Point
 from regard.tasks.generation import Generated, Generation, continue_text, initial_state, read_tokens
@@ -88,6 +88,8 @@ class LanguageModellingConfig:
     context: Context = "sentence"  # a line begins anew; stream: the state goes on; windows: so, read in any order
     batch_size: BatchSize = 64  # sentences, streams side by side, or windows
     length: Few = 35  # stream, windows: tokens of a window, through which gradients flow
+    shifted: bool = False  # stream: each epoch begins at another place of the text, drawn anew
+    consistency: Alpha = 0.0  # α of R-Drop (Liang et al. 2021): two passes with different dropout shall agree; 0: one
     before: Natural = 0  # windows: words before each one, which make its state
     max_length: Count | None = None  # sentence: longer ones are left out of training
     fit: Few | None = None  # sentence: pad lengths to multiples of this, for few shapes with train.capture
@@ -219,24 +221,42 @@ class LanguageModelling(StoredTask):
                 cure = "train in one process, or set task.context=sentence"
                 raise ConfigError("task.context=stream", got=f"{world} processes", expected="one", cure=cure)
             tokens = self.units.stream(self.splits["train"])
-            return StreamBatches(tokens, streams=config.batch_size, length=config.length, seed=seed)
+            return StreamBatches(
+                tokens, streams=config.batch_size, length=config.length, shifted=config.shifted, seed=seed
+            )
         limit = math.inf if config.max_length is None else config.max_length
         pairs = (pair for pair in self._pairs(self.splits["train"]) if len(pair[1]) <= limit)
         fit = None if config.fit is None else (-(-config.batch_size // world), config.fit)
         return TokenBatches(pairs, batch_size=config.batch_size, seed=seed, rank=rank, world=world, fit=fit)
 
     def loss(self, model: Callable[..., Any], batch: TokenBatch | StreamBatch) -> Loss:
-        """Cross entropy, summed over the tokens of the batch; a stream goes on where the batch before it ended."""
+        """Cross entropy, summed over the tokens of the batch; with `consistency` of two passes.
+
+        A stream goes on where the batch before it ended; with two passes, each from its own state.
+        """
+        weight = self.config.consistency
+        if not weight:
+            return Loss(predicted_loss(self._predict(model, batch), batch.targets, ignore=PAD))
+        twice = batch.with_tensors({name: torch.cat([tensor, tensor]) for name, tensor in batch.tensors().items()})
+        logits = self._predict(model, twice)
+        if not isinstance(logits, Tensor):
+            cure = "set task.consistency=0, or model.cutoffs= for none"
+            raise ConfigError("task.consistency", got="an adaptive softmax", expected="logits of all tokens", cure=cure)
+        first, second = logits.chunk(2)
+        apart = token_divergence(first, second, batch.targets != PAD)
+        total = predicted_loss(logits, twice.targets, ignore=PAD) / 2 + weight / 4 * apart
+        return Loss(total, {"divergence": apart})
+
+    def _predict(self, model: Callable[..., Any], batch: TokenBatch | StreamBatch) -> Any:
+        """The logits of all tokens of a batch; the state of streams is carried on."""
         if isinstance(batch, TokenBatch):
-            logits, _ = model(batch.inputs, None)
-            return Loss(predicted_loss(logits, batch.targets, ignore=PAD))
+            return model(batch.inputs, None)[0]
         if batch.before is not None:
-            logits, _ = model(batch.inputs, state_after(model, batch.before))
-            return Loss(predicted_loss(logits, batch.targets, ignore=PAD))
+            return model(batch.inputs, state_after(model, batch.before))[0]
         start = model.initial_state(len(batch.inputs))  # type: ignore[attr-defined]
         logits, state = model(batch.inputs, self._carried.before(start, batch.begins))
         self._carried.keep(state)
-        return Loss(predicted_loss(logits, batch.targets, ignore=PAD))
+        return logits
 
     def carried(self) -> dict[str, Tensor]:
         """The state of all streams."""
