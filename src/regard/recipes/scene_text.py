@@ -72,7 +72,7 @@ def smoke() -> Recipe:
         rectify=False, channels=8, blocks=(1, 1, 1, 1), hidden_dim=48, layers=1, embed_dim=16, align_dim=32, dropout=0.0
     )
     train = Train(
-        steps=105, lr=9e-3, schedule="cosine", warmup=15, clip=5.0, log_every=21, evaluate_every=105, save_every=105,
+        steps=126, lr=9e-3, schedule="cosine", warmup=15, clip=5.0, log_every=21, evaluate_every=126, save_every=126,
         keep=1,
     )  # fmt: skip
     return Recipe("scene_text", model, task, train, "rendered numbers of one or two digits, on a CPU")

@@ -36,10 +36,10 @@ def ptb() -> Recipe:
             output_dropout=0.5, word_dropout=0.2, locked=True, wide=False,
         ),
         task=LanguageModellingConfig(
-            "ptb", context="stream", batch_size=32, length=72, generation=Generation(rows=10, memory=144)
+            "ptb", context="stream", batch_size=16, length=72, generation=Generation(rows=10, memory=144)
         ),
         train=Train(
-            steps=100_000, seconds=900.0, optimiser="adamw", lr=4e-4, weight_decay=0.01, undecayed=("bias", "norm"),
+            steps=100_000, seconds=900.0, optimiser="adamw", lr=3e-4, weight_decay=0.01, undecayed=("bias", "norm"),
             schedule="cosine", warmup=2000, clip=0.25, precision="pure_bfloat16", capture=True, ema=0.9998,
             log_every=404, evaluate_every=8080, save_every=40_400, keep=1,
         ),
@@ -54,8 +54,10 @@ def wikitext2() -> Recipe:
     return replace(
         base,
         model=replace(base.model, memory=144),
-        task=replace(base.task, corpus="wikitext2", length=96, generation=Generation(rows=10, memory=288)),
-        train=replace(base.train, steps=60_000, log_every=680, evaluate_every=6800, save_every=20_400),
+        task=replace(
+            base.task, corpus="wikitext2", batch_size=32, length=96, generation=Generation(rows=10, memory=288)
+        ),
+        train=replace(base.train, steps=60_000, lr=4e-4, log_every=680, evaluate_every=6800, save_every=20_400),
         note="encyclopedia text, words, the memory goes on",
         published="",
     )
