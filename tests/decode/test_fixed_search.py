@@ -17,7 +17,7 @@ from regard.decode import Hypothesis, beam_search, greedy
 from regard.decode.beam import Rules
 from regard.decode.fixed_path import PathRules
 from regard.decode.fixed_search import AtOnce, FixedSearch, fixed_beam_search, fixed_greedy
-from regard.decode.protocol import mapped
+from regard.decode.protocol import mapped, tensors
 from regard.models import ShowAttendTell, ShowAttendTellConfig
 
 GROWING = {"lstmn_translator-0", "lstmn_translator-1", "lstmn_translator-2"}
@@ -172,6 +172,27 @@ def test_all_of_a_step_is_on_one_device(case: str) -> None:
             search._tick(3, 15)()
             search.places.gather(search.board.rows.gather(3, 2))
             search._tick(2, 15)()
+
+
+@every_model
+@torch.no_grad()
+def test_new_states_share_no_memory_with_the_places(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All are written at once: what is read from a place would be there or not, as it comes."""
+    model, state = make(case)
+    search, seen = FixedSearch(model, PathRules(EOS, 3, frozenset({0})), state, sizes=[3], steps=15), list[int]()
+    keep = search.places.keep
+
+    def watched(before: Any, after: Any, origin: Any) -> None:
+        places = tensors(before)
+        owners = {place.untyped_storage().data_ptr() for place in places}
+        new = [x for x in tensors(after) if not any(x is place for place in places)]
+        assert not any(x.untyped_storage().data_ptr() in owners for x in new)
+        seen.append(len(new))
+        keep(before, after, origin)
+
+    monkeypatch.setattr(search.places, "keep", watched)
+    search(state, batch=3, bos=BOS, last=torch.tensor([15, 9, 4]), longest=15)
+    assert len(seen) >= 3
 
 
 def test_what_is_elsewhere_is_found() -> None:

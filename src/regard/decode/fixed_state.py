@@ -30,6 +30,7 @@ class FixedState:
 
     `view` gives the first m sentences of it to a step, and `keep` takes what the step made of them. A tensor that the
     step gives back unchanged belongs to the sentence, so it is the same for all its prefixes and stays where it is.
+    All others are new: they share no memory with the view.
     """
 
     def __init__(self, state: Any, *, sentences: int, beams: int) -> None:
@@ -88,7 +89,7 @@ class FixedState:
 
     def keep(self, before: Any, after: Any, origin: Int[Tensor, " n"] | None) -> None:
         """Writes the state `after` a step into the view `before` it, rows in the order of `origin`."""
-        written, places, news = set[int](), list[Tensor](), list[Tensor]()
+        written, copies = set[int](), dict[torch.dtype, tuple[list[Tensor], list[Tensor]]]()
         ours, theirs = _leaves(before), _leaves(after)
         if len(ours) != len(theirs):
             raise RegardError(
@@ -104,13 +105,14 @@ class FixedState:
                     cure="what is Shared stays as it is; use FixedCache for what grows",
                 )  # fmt: skip
             if origin is None or not tensor.ndim:
+                places, news = copies.setdefault(buffer.dtype, ([], []))
                 places.append(buffer)
                 news.append(tensor)
             elif buffer.dtype == tensor.dtype:
                 torch.index_select(tensor, 0, origin, out=buffer)
             else:
                 buffer.copy_(tensor.index_select(0, origin))
-        if places:
+        for places, news in copies.values():
             torch._foreach_copy_(places, news)  # one kernel for all of a type
         for cache in _caches(before):
             self._reorder(cache, origin)
