@@ -36,7 +36,7 @@ def ptb() -> Recipe:
             output_dropout=0.5, word_dropout=0.2, locked=True, wide=False,
         ),
         task=LanguageModellingConfig(
-            "ptb", context="stream", batch_size=16, length=72, shifted=True, consistency=1.0,
+            "ptb", context="stream", batch_size=16, length=72, shifted=True, consistency=0.5,
             generation=Generation(rows=10, memory=144),
         ),
         train=Train(
