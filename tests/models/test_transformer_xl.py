@@ -317,6 +317,8 @@ def test_other_wrong_settings() -> None:
         model(score="general", position="rotary")
     with pytest.raises(ConfigError, match=r"model\.same_length without a memory"):
         model(same_length=True, memory=0)
+    with pytest.raises(ConfigError, match=r"model\.position_dropout .*got model\.position=alibi"):
+        model(position="alibi", position_dropout=0.1)
     with pytest.raises(ConfigError, match="unknown align"):
         model(align="softmaxx")
     with pytest.raises(ConfigError, match=r"model\.position"):

@@ -245,6 +245,9 @@ def _check(config: TransformerXLConfig) -> None:
     if config.position == "rotary" and config.score not in ROTATED:
         got, cure = f"model.score={config.score}", "set model.position=alibi, which goes with every score"
         raise ConfigError("rotary positions are distances in dot products alone", got=got, cure=cure)
+    if config.position != "relative" and config.position_dropout > 0:
+        got, cure = f"model.position={config.position}", "set model.position=relative, or model.position_dropout=0"
+        raise ConfigError("model.position_dropout is of the distances R", got=got, cure=cure)
     if config.same_length and config.memory == 0:
         cure = "set model.same_length=false, or give it a memory"
         raise ConfigError("model.same_length without a memory: each token would see itself alone", cure=cure)
