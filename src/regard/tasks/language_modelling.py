@@ -28,7 +28,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -58,11 +58,12 @@ from regard.data import (
 )
 from regard.datasets import DATASETS, choose
 from regard.metrics.language import bits_per_character, cut_after, perplexity, perplexity_by_position
-from regard.nn import device_of, evaluating, predicted_loss, predicted_losses, token_divergence
+from regard.nn import device_of, evaluating, predicted_losses
 from regard.tasks.carried_state import CarriedState, state_after
 from regard.tasks.display import Column, Display, EvaluationChart, Figure, Point
 from regard.tasks.generation import Generated, Generation, continue_text, initial_state, read_tokens
 from regard.tasks.inputs import checked_split, checked_texts
+from regard.tasks.language_loss import language_loss
 from regard.tasks.running_text import characters_of, first_lines, lines_told, short_lines
 from regard.tasks.samples import evenly_by_size
 from regard.tasks.task import Evaluation, Example, Loss, Progress, StoredTask, TaskEntry, changed_settings
@@ -220,32 +221,16 @@ class LanguageModelling(StoredTask):
             if world > 1:
                 cure = "train in one process, or set task.context=sentence"
                 raise ConfigError("task.context=stream", got=f"{world} processes", expected="one", cure=cure)
-            tokens = self.units.stream(self.splits["train"])
-            return StreamBatches(
-                tokens, streams=config.batch_size, length=config.length, shifted=config.shifted, seed=seed
-            )
+            sizes: dict[str, Any] = {"streams": config.batch_size, "length": config.length}
+            return StreamBatches(self.units.stream(self.splits["train"]), **sizes, shifted=config.shifted, seed=seed)
         limit = math.inf if config.max_length is None else config.max_length
         pairs = (pair for pair in self._pairs(self.splits["train"]) if len(pair[1]) <= limit)
         fit = None if config.fit is None else (-(-config.batch_size // world), config.fit)
         return TokenBatches(pairs, batch_size=config.batch_size, seed=seed, rank=rank, world=world, fit=fit)
 
     def loss(self, model: Callable[..., Any], batch: TokenBatch | StreamBatch) -> Loss:
-        """Cross entropy, summed over the tokens of the batch; with `consistency` of two passes.
-
-        A stream goes on where the batch before it ended; with two passes, each from its own state.
-        """
-        weight = self.config.consistency
-        if not weight:
-            return Loss(predicted_loss(self._predict(model, batch), batch.targets, ignore=PAD))
-        twice = batch.with_tensors({name: torch.cat([tensor, tensor]) for name, tensor in batch.tensors().items()})
-        logits = self._predict(model, twice)
-        if not isinstance(logits, Tensor):
-            cure = "set task.consistency=0, or model.cutoffs= for none"
-            raise ConfigError("task.consistency", got="an adaptive softmax", expected="logits of all tokens", cure=cure)
-        first, second = logits.chunk(2)
-        apart = token_divergence(first, second, batch.targets != PAD)
-        total = predicted_loss(logits, twice.targets, ignore=PAD) / 2 + weight / 4 * apart
-        return Loss(total, {"divergence": apart})
+        """Cross entropy, summed over the tokens of the batch; a stream goes on where the batch before it ended."""
+        return language_loss(partial(self._predict, model), batch, consistency=self.config.consistency)
 
     def _predict(self, model: Callable[..., Any], batch: TokenBatch | StreamBatch) -> Any:
         """The logits of all tokens of a batch; the state of streams is carried on."""
@@ -285,8 +270,7 @@ class LanguageModelling(StoredTask):
             start = time.perf_counter()
             nats = self.token_nats(model, text, how, progress)
             seconds = time.perf_counter() - start
-        count = sum(map(len, nats))
-        total = math.fsum(float(line.sum()) for line in nats)
+        count, total = sum(map(len, nats)), math.fsum(float(line.sum()) for line in nats)
         characters = count if self.units.kind == "characters" else characters_of(text)
         figures = {"perplexity": perplexity(total, count), "loss": total / count}
         figures["bits_per_character"] = bits_per_character(total, characters)
