@@ -45,20 +45,24 @@ def test_the_position_is_exact() -> None:
     assert state["epoch"] == 1
 
 
-def test_shifted_epochs_begin_elsewhere_and_read_each_token_once() -> None:
-    tokens = np.random.default_rng(0).permutation(50) + 4
-    batches, following, firsts = StreamBatches(tokens, streams=3, length=7, shifted=True, seed=4), {}, set()
-    for place, token in enumerate(tokens.tolist()):
-        following[token] = int(tokens[place - 1]) if place else EOS
+@pytest.mark.parametrize("seed", range(30))
+def test_shifted_epochs_read_each_token_once_after_the_one_before(seed: int) -> None:
+    """Sizes drawn at random: texts of one token, more streams than tokens, windows longer than streams."""
+    chance = np.random.default_rng(seed)
+    size, streams, length = (int(chance.integers(1, most)) for most in (60, 12, 15))
+    tokens = chance.permutation(size) + 4
+    previous = dict(zip(tokens.tolist(), [EOS, *tokens[:-1].tolist()], strict=True))
+    batches, firsts = StreamBatches(tokens, streams=streams, length=length, shifted=True, seed=seed), set()
     for _ in range(6):
         windows = [next(batches) for _ in range(batches.epoch_length())]
         inputs, targets = (torch.cat([getattr(each, name) for each in windows], 1) for name in ("inputs", "targets"))
         real = targets != PAD
         assert sorted(targets[real].tolist()) == sorted(tokens.tolist())
-        assert inputs[real].tolist() == [following[token] for token in targets[real].tolist()]
-        assert [bool(window.begins.any()) for window in windows] == [True] + [False] * (len(windows) - 1)
+        assert inputs[real].tolist() == [previous[token] for token in targets[real].tolist()]
+        assert [bool(window.begins.all()) for window in windows] == [True] + [False] * (len(windows) - 1)
+        assert not any(bool(window.begins.any()) for window in windows[1:])
         firsts.add(int(targets[0, 0]))
-    assert len(firsts) > 3
+    assert len(firsts) > 1 or size < 3
 
 
 def test_a_shifted_position_is_exact() -> None:

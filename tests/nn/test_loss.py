@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 
 from regard.base import ConfigError, ShapeError
 from regard.nn import loss as module
-from regard.nn import token_divergence, token_loss
+from regard.nn import token_divergence, token_loss, two_pass_loss
 
 SMOOTHING = pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.9])
 
@@ -127,3 +127,12 @@ def test_divergence_is_the_sum_of_both_directions() -> None:
     assert token_divergence(first, first, targets != 0) == 0
     half = token_divergence(first.bfloat16(), second.bfloat16(), targets != 0)
     assert half.dtype == torch.float32
+
+
+def test_two_passes_have_half_of_both_losses_and_a_share_of_their_divergence() -> None:
+    first, targets = example()
+    second, real = torch.randn_like(first), targets != 0
+    total, apart = two_pass_loss(torch.tensor(7.0).double(), torch.cat([first, second]), real, consistency=3.0)
+    torch.testing.assert_close(apart, token_divergence(first, second, real))
+    torch.testing.assert_close(total, 3.5 + 0.75 * apart)
+    assert apart > 1

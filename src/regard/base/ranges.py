@@ -119,4 +119,4 @@ Share = Annotated[float, Range(least=0, below=1)]  # of which something is left,
 UpToOne = Annotated[float, Range(least=0, most=1)]
 CERTAINTY = Range(above=0, below=1, cure="use 0.5, a usual value")  # how likely a stop must be
 Certainty = Annotated[float, CERTAINTY]
-Alpha = Annotated[float, Range(least=0, cure="use 5, as the paper does")]  # of R-Drop
+Alpha = Annotated[float, Range(least=0, cure="use a number from 0.5 to 5")]  # of R-Drop

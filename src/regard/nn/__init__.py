@@ -7,7 +7,7 @@ from regard.nn.dropout import Dropout
 from regard.nn.efficientnet import Backbone, EfficientNetLite0, Encoder, Features, Patches, efficientnet_lite0
 from regard.nn.evaluating import device_of, evaluating
 from regard.nn.logistic_mixture import logistic_mixture_log_prob, mixture_width, sample_logistic_mixture
-from regard.nn.loss import token_divergence, token_loss
+from regard.nn.loss import token_divergence, token_loss, two_pass_loss
 from regard.nn.memory_hops import MemoryHops
 from regard.nn.neighbours import Neighbours
 from regard.nn.nonlocal_block import NonLocal
@@ -94,4 +94,5 @@ __all__ = [
     "spline_weights",
     "token_divergence",
     "token_loss",
+    "two_pass_loss",
 ]

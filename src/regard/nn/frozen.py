@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from regard.kernels.joined import side_by_side
+from regard.nn.recurrent import in_one_buffer
 
 
 class Frozen:
@@ -59,10 +60,8 @@ def _flatten(layers: nn.RNNBase) -> None:
     alone = layers.num_layers == 1 and not layers.bidirectional and layers.proj_size == 0
     if alone and next(layers.parameters()).dtype == torch.bfloat16:
         weights = list(layers.parameters())  # of the input, of the state, then the biases: cuDNN's order
-        joined = torch.cat([weight.data.flatten() for weight in weights])
-        pieces = torch.split(joined, [weight.numel() for weight in weights])
-        for weight, piece in zip(weights, pieces, strict=True):
-            weight.data = piece.view_as(weight)
+        for weight, place in zip(weights, in_one_buffer([weight.data for weight in weights]), strict=True):
+            weight.data = place
 
 
 def _settle(module: nn.Module) -> None:

@@ -57,6 +57,19 @@ def token_divergence(
     return each.masked_fill(~real, 0.0).sum()
 
 
+def two_pass_loss(
+    total: Float[Tensor, ""], logits: Float[Tensor, "c *b v"], real: Bool[Tensor, "*r"], *, consistency: float
+) -> tuple[Tensor, Tensor]:
+    """The loss of R-Drop (Liang et al. 2021), and how far two passes with different dropout are apart at `real` places.
+
+    `logits` are those of the first pass, then those of the second, and `total` is the loss of both. The loss is half of
+    it and α/4 of KL(p ‖ q) + KL(q ‖ p), where α is `consistency`.
+    """
+    first, second = logits.chunk(2)
+    apart = token_divergence(first, second, real)
+    return total / 2 + consistency / 4 * apart, apart
+
+
 class _TokenLoss(torch.autograd.Function):
     """log Σ exp of each row is kept; the gradient, softmax − q, is made from it in one buffer, block by block."""
 

@@ -106,7 +106,7 @@ class StackedLSTM(nn.Module):
         column = weights[0].new_zeros(4, size, _HOLD_WIDTH)  # gates of torch: input, forget, cell, output
         column[0, :, 0], column[1, :, 0] = -_HOLD, _HOLD
         weights[0] = torch.cat([weights[0], column.flatten(0, 1)], 1)
-        weights = _in_one_buffer(weights)
+        weights = in_one_buffer(weights)
         start = x.new_zeros(1, x.shape[0], size)
         outputs, _, cell = torch.lstm(x, (start, start), weights, True, 1, 0.0, self.training, False, True)
         return outputs, cell.squeeze(0)
@@ -137,7 +137,7 @@ def run_lstm(
         if dropped:
             weights[1] = F.dropout(weights[1], weight_dropout)
         if dropped or (x.is_cuda and layers.num_layers > 1 and x.shape[1] > 1):  # a part of the layers' buffer is none
-            weights = _in_one_buffer(weights)
+            weights = in_one_buffer(weights)
         if x.shape[1] == 1:
             last, cell = torch.lstm_cell(x.squeeze(1), start, *weights)
             x = last.unsqueeze(1)
@@ -274,7 +274,7 @@ def _joined(layers: list[Tensor]) -> Tensor:
     return layers[0].unsqueeze(1) if len(layers) == 1 else torch.stack(layers, 1)
 
 
-def _in_one_buffer(weights: list[Tensor]) -> list[Tensor]:
+def in_one_buffer(weights: list[Tensor]) -> list[Tensor]:
     """The same weights as views of one tensor, as cuDNN wants them."""
     flat = torch.split(torch.cat([weight.flatten() for weight in weights]), [weight.numel() for weight in weights])
     return [piece.view_as(weight) for piece, weight in zip(flat, weights, strict=True)]

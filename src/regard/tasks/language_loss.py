@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard.base import ConfigError
 from regard.data import PAD, StreamBatch, TokenBatch
-from regard.nn import predicted_loss, token_divergence
+from regard.nn import predicted_loss, two_pass_loss
 from regard.tasks.task import Loss
 
 Batch = TokenBatch | StreamBatch
@@ -17,8 +17,7 @@ Batch = TokenBatch | StreamBatch
 def language_loss(predict: Callable[[Batch], Any], batch: Batch, *, consistency: float) -> Loss:
     """Cross entropy, summed over the tokens of the batch, of the logits that `predict` gives.
 
-    With `consistency`, the α of R-Drop, each text passes twice with different dropout: half the cross entropy of both,
-    and α/4 of KL(p ‖ q) + KL(q ‖ p).
+    With `consistency`, the α of R-Drop, each text passes twice with different dropout: see `two_pass_loss`.
     """
     if not consistency:
         return Loss(predicted_loss(predict(batch), batch.targets, ignore=PAD))
@@ -27,7 +26,6 @@ def language_loss(predict: Callable[[Batch], Any], batch: Batch, *, consistency:
     if not isinstance(logits, Tensor):
         cure = "set task.consistency=0, or model.cutoffs= for none"
         raise ConfigError("task.consistency", got="an adaptive softmax", expected="logits of all tokens", cure=cure)
-    first, second = logits.chunk(2)
-    apart = token_divergence(first, second, batch.targets != PAD)
-    total = predicted_loss(logits, twice.targets, ignore=PAD) / 2 + consistency / 4 * apart
+    both = predicted_loss(logits, twice.targets, ignore=PAD)
+    total, apart = two_pass_loss(both, logits, batch.targets != PAD, consistency=consistency)
     return Loss(total, {"divergence": apart})

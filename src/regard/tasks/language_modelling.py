@@ -221,8 +221,10 @@ class LanguageModelling(StoredTask):
             if world > 1:
                 cure = "train in one process, or set task.context=sentence"
                 raise ConfigError("task.context=stream", got=f"{world} processes", expected="one", cure=cure)
-            sizes: dict[str, Any] = {"streams": config.batch_size, "length": config.length}
-            return StreamBatches(self.units.stream(self.splits["train"]), **sizes, shifted=config.shifted, seed=seed)
+            tokens = self.units.stream(self.splits["train"])
+            return StreamBatches(
+                tokens, streams=config.batch_size, length=config.length, shifted=config.shifted, seed=seed
+            )
         limit = math.inf if config.max_length is None else config.max_length
         pairs = (pair for pair in self._pairs(self.splits["train"]) if len(pair[1]) <= limit)
         fit = None if config.fit is None else (-(-config.batch_size // world), config.fit)
@@ -270,7 +272,8 @@ class LanguageModelling(StoredTask):
             start = time.perf_counter()
             nats = self.token_nats(model, text, how, progress)
             seconds = time.perf_counter() - start
-        count, total = sum(map(len, nats)), math.fsum(float(line.sum()) for line in nats)
+        count = sum(map(len, nats))
+        total = math.fsum(float(line.sum()) for line in nats)
         characters = count if self.units.kind == "characters" else characters_of(text)
         figures = {"perplexity": perplexity(total, count), "loss": total / count}
         figures["bits_per_character"] = bits_per_character(total, characters)
@@ -299,7 +302,7 @@ class LanguageModelling(StoredTask):
             done = 0
             for batch in evaluation_batches(pairs, max_tokens=how.rows * min(longest, 64)):
                 logits, _ = model(batch.inputs.to(device), None)
-                nats = _on_host(predicted_losses(logits, batch.targets.to(device), ignore=PAD))
+                nats = predicted_losses(logits, batch.targets.to(device), ignore=PAD).double().cpu().numpy()
                 for row, number, length in zip(nats, batch.indices, batch.target_lengths.tolist(), strict=True):
                     lines[number] = row[:length]
                 done += len(batch)
@@ -317,7 +320,7 @@ class LanguageModelling(StoredTask):
         state, columns, done = initial_state(model, rows, how.memory), [], 0
         for batch in stream_windows(tokens, streams=rows, length=how.length or self.config.length):
             logits, state = model(batch.inputs.to(device), state)
-            columns.append(_on_host(predicted_losses(logits, batch.targets.to(device), ignore=PAD)))
+            columns.append(predicted_losses(logits, batch.targets.to(device), ignore=PAD).double().cpu().numpy())
             done += batch.count
             if progress is not None:
                 progress("tokens", done, len(tokens))
@@ -382,11 +385,6 @@ class LanguageModelling(StoredTask):
         if split not in SPLITS and (path.is_file() or path.suffix):
             return "file_" + re.sub(r"[^\w.-]", "_", path.stem), read_text(path)
         return checked_split(split, self.splits), self.splits[split]
-
-
-def _on_host(losses: Tensor) -> Nats:
-    numbers: Nats = losses.double().cpu().numpy()
-    return numbers
 
 
 TASK = TaskEntry(

@@ -27,7 +27,7 @@ from regard.data import (
 from regard.datasets import DATASETS
 from regard.explanation import Matrix
 from regard.metrics import bleu, bleu_by_length, chrf, tokenized_bleu
-from regard.nn import device_of, evaluating, token_divergence, token_loss
+from regard.nn import device_of, evaluating, token_loss, two_pass_loss
 from regard.tasks.display import Column, Display, EvaluationChart, Figure, Point
 from regard.tasks.inputs import checked_split, checked_texts
 from regard.tasks.large_text import LargeText, large_text, read_splits
@@ -196,9 +196,8 @@ class Translation(StoredTask):
         )
         source, lengths, inputs, targets = twice
         logits = model(source, lengths, inputs).logits
-        first, second = logits.chunk(2)
-        apart = token_divergence(first, second, batch.targets != PAD)
-        total = token_loss(logits, targets, smoothing=smoothing, ignore=PAD) / 2 + weight / 4 * apart
+        both = token_loss(logits, targets, smoothing=smoothing, ignore=PAD)
+        total, apart = two_pass_loss(both, logits, batch.targets != PAD, consistency=weight)
         return Loss(total, {"divergence": apart})
 
     @torch.no_grad()
